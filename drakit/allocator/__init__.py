@@ -1,0 +1,1 @@
+"""allocator: see docs/architecture.md."""

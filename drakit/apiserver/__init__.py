@@ -1,0 +1,1 @@
+"""apiserver: see docs/architecture.md."""

@@ -1,0 +1,1 @@
+"""cel: see docs/architecture.md."""

@@ -1,0 +1,33 @@
+"""The entry points `drakit` and `kubectl-dra`: find the command's module, parse, run, exit code."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import import_module
+from importlib.metadata import version
+
+# Every command is a module of this package with add_parser(commands) and run(args) -> int.
+COMMANDS: tuple[str, ...] = ()
+
+
+def main(argv: list[str] | None = None, *, prog: str = "drakit") -> int:
+    parser = argparse.ArgumentParser(prog=prog, description="Kubernetes Dynamic Resource Allocation.")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {version('drakit')}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    for name in COMMANDS:
+        import_module(f"drakit.cli.{name.replace('-', '_')}").add_parser(commands)
+    args = parser.parse_args(argv)
+    if args.command is None:
+        parser.print_help()
+        return 2
+    return int(args.run(args))
+
+
+def kubectl_main() -> int:
+    """`kubectl dra …`: the same commands under kubectl's name."""
+    return main(prog="kubectl dra")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""driver: see docs/architecture.md."""

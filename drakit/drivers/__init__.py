@@ -1,0 +1,1 @@
+"""drivers: see docs/architecture.md."""
