@@ -45,6 +45,7 @@ _ATOM_TYPES: dict[str, ScalarType] = {
 }
 # Free-form JSON: the server knows nothing about what is inside.
 _ANY_TYPES = {"dict", "object", "runtime.RawExtension", "FieldsV1", "meta_v1.FieldsV1"}
+_DOC_WIDTH = 78
 _DOC_ITEM = re.compile(r"^      \* \*\*(\w+)\*\* ``.*?`` - ", re.MULTILINE)
 
 
@@ -197,5 +198,18 @@ def docs(name: str) -> tuple[str, dict[str, str]]:
 
 
 def _unwrap(text: str, indent: int) -> str:
-    lines = text.rstrip().split("\n")
-    return "\n".join([lines[0], *(line[indent:] for line in lines[1:])]).strip()
+    """One line per paragraph again: lightkube wrapped at 78 columns and dropped the empty lines between paragraphs."""
+    first, *rest = text.rstrip().split("\n")
+    unwrapped = last = first.strip()
+    for line in rest:
+        line = line[indent:]
+        if not last or not line.strip():
+            unwrapped += "\n" + line
+        elif line[0] == " ":
+            unwrapped += "\n" + line
+        elif len(last) + 1 + len(line.partition(" ")[0]) <= _DOC_WIDTH:  # the next word had room: a paragraph ended here
+            unwrapped += "\n\n" + line
+        else:
+            unwrapped += " " + line
+        last = line
+    return unwrapped.strip()
