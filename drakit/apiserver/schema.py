@@ -15,11 +15,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from drakit.api.kind import Kind
 from drakit.apiserver import schema_facts
 
-__all__ = ["FieldSchema", "Schema", "docs", "named", "of", "openapi_name"]
+__all__ = ["Node", "docs", "named", "of", "openapi_name", "root"]
 
-FieldKind = Literal["struct", "list", "map", "scalar", "any"]
+NodeType = Literal["struct", "list", "map", "scalar", "any"]
 ScalarType = Literal[
     "", "string", "bytes", "time", "microtime", "quantity", "intstr", "integer", "long", "number", "boolean"
 ]
@@ -50,44 +51,48 @@ _DOC_ITEM = re.compile(r"^      \* \*\*(\w+)\*\* ``.*?`` - ", re.MULTILINE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class FieldSchema:
-    """One field, or the element of a list or map (then `name` is empty)."""
+class Node:
+    """One place in an object: the root, a field, or the element of a list or map (these have no name)."""
 
     name: str
-    kind: FieldKind
-    type: ScalarType = ""
-    element: FieldSchema | None = None
-    model: str = ""  # "core_v1.Container", for structs
-    atomic: bool = False  # a struct or map that merges as a whole
+    type: NodeType
+    scalar: ScalarType = ""
+    element: Node | None = None  # of lists and maps
+    model: str = ""  # of structs: "core_v1.Container"
+    atomic: bool = False  # merges as a whole: no list type or listType=atomic; mapType or structType=atomic
     list_type: Literal["atomic", "map", "set"] = "atomic"
-    keys: tuple[str, ...] = ()
-    patch_strategy: tuple[str, ...] = ()  # any of merge, retainKeys, replace
-    merge_key: str = ""
+    keys: tuple[str, ...] = ()  # of lists of type map
+    patch_merge: bool = False  # strategic merge patch merges this list instead of replacing it
+    merge_key: str = ""  # … by this field; "" for lists of scalars
+    retain_keys: bool = False  # … and drops what the patch does not name
     default: Any = None
     required: bool = False
 
     @property
-    def struct(self) -> Schema | None:
-        """The schema of a struct field, of a list's or map's element struct, or None."""
-        if self.kind == "struct":
-            return named(self.model)
-        return self.element.struct if self.element is not None else None
+    def fields(self) -> Mapping[str, Node]:
+        """The fields of a struct by their JSON names; none for anything else."""
+        return _fields(self.model) if self.model else {}
 
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Schema:
-    """One struct type of the API. `name` is lightkube's (`core_v1.Pod`), `openapi_name` Kubernetes' own."""
-
-    name: str
-    fields: Mapping[str, FieldSchema]
-    atomic: bool
+    @property
+    def key_defaults(self) -> dict[str, Any]:
+        """What a missing key of a list item counts as: the protocol of a port is TCP."""
+        items = self.element.fields if self.element is not None else {}
+        return {key: items[key].default for key in self.keys if key in items and items[key].default is not None}
 
     @property
     def openapi_name(self) -> str:
-        return openapi_name(self.name)
+        return openapi_name(self.model)
 
 
-def of(model: type) -> Schema:
+def root(kind: Kind, version: str) -> Node:
+    """The schema of a kind in one of its versions."""
+    found = kind.version(version)
+    if found is None:
+        raise LookupError(f"{kind.qualified} has no version {version}")
+    return of(found.model)
+
+
+def of(model: type) -> Node:
     """The schema of a lightkube model class or of a resource class made from one."""
     for cls in model.__mro__:
         module = cls.__module__
@@ -97,16 +102,21 @@ def of(model: type) -> Schema:
 
 
 @functools.cache
-def named(name: str) -> Schema:
+def named(name: str) -> Node:
     """The schema of `module.Class`, such as `core_v1.PodSpec`."""
+    return Node("", "struct", model=name, atomic=_facts().get(name, ("", {}))[0] == "atomic")
+
+
+@functools.cache
+def _fields(name: str) -> Mapping[str, Node]:
     module_name, _, class_name = name.partition(".")
     cls = getattr(importlib.import_module(f"lightkube.models.{module_name}"), class_name)
-    flags, facts = _facts().get(name, ("", {}))
-    fields: dict[str, FieldSchema] = {}
+    facts = _facts().get(name, ("", {}))[1]
+    fields: dict[str, Node] = {}
     for python_name, annotation in cls.__annotations__.items():
         json_name = python_name.rstrip("_")
         fields[json_name] = _field(json_name, annotation, module_name, facts.get(json_name, ""))
-    return Schema(name=name, fields=fields, atomic=flags == "atomic")
+    return fields
 
 
 def openapi_name(name: str) -> str:
@@ -116,10 +126,11 @@ def openapi_name(name: str) -> str:
     return f"{package}.{group}.{version}.{class_name}"
 
 
-def _field(name: str, annotation: str, module: str, facts: str) -> FieldSchema:
+def _field(name: str, annotation: str, module: str, facts: str) -> Node:
     required = not annotation.startswith("Optional[")
     inner = annotation if required else annotation[len("Optional[") : -1]
-    changes: dict[str, Any] = {"required": required}
+    is_list = inner.startswith("List[")
+    changes: dict[str, Any] = {"required": required, "atomic": is_list}
     element = ""
     scalar = ""
     for fact in facts.split("+") if facts else ():
@@ -127,11 +138,11 @@ def _field(name: str, annotation: str, module: str, facts: str) -> FieldSchema:
         argument = argument.rstrip("]")
         match word:
             case "map":
-                changes |= {"list_type": "map", "keys": tuple(argument.split(","))}
+                changes |= {"list_type": "map", "keys": tuple(argument.split(",")), "atomic": False}
             case "set":
-                changes["list_type"] = "set"
+                changes |= {"list_type": "set", "atomic": False}
             case "atomic":
-                changes["atomic"] = not inner.startswith("List[")
+                changes["atomic"] = True
             case "of":
                 element = argument
             case "long" | "bytes":
@@ -139,32 +150,32 @@ def _field(name: str, annotation: str, module: str, facts: str) -> FieldSchema:
             case _ if word.startswith("="):
                 changes["default"] = json.loads(fact[1:])
             case _:
-                changes |= {"patch_strategy": tuple(word.split("/")), "merge_key": argument}
+                strategies = word.split("/")
+                changes |= {"patch_merge": "merge" in strategies, "retain_keys": "retainKeys" in strategies}
+                changes["merge_key"] = argument
     if element:
-        base = FieldSchema(name, "map", element=_element(element, module))
-    elif inner.startswith("List["):
-        base = FieldSchema(name, "list", element=_atom("", scalar or inner[len("List[") : -1], module))
+        base = Node(name, "map", element=_element(element, module))
+    elif is_list:
+        base = Node(name, "list", element=_atom("", scalar or inner[len("List[") : -1], module))
     else:
         base = _atom(name, scalar or inner, module)
-    if base.kind == "struct":
-        changes["atomic"] = changes.get("atomic", False) or base.atomic
-    return dataclasses.replace(base, **changes)
+    return dataclasses.replace(base, **{**changes, "atomic": changes["atomic"] or base.atomic})
 
 
-def _element(text: str, module: str) -> FieldSchema:
+def _element(text: str, module: str) -> Node:
     if text.endswith("*"):
-        return FieldSchema("", "list", element=_element(text[:-1], module))
+        return Node("", "list", element=_element(text[:-1], module), atomic=True)
     return _atom("", text, module)
 
 
-def _atom(name: str, text: str, module: str) -> FieldSchema:
+def _atom(name: str, text: str, module: str) -> Node:
     if text in _ANY_TYPES:
-        return FieldSchema(name, "any")
+        return Node(name, "any")
     scalar = _ATOM_TYPES.get(text)
     if scalar is not None:
-        return FieldSchema(name, "scalar", type=scalar)
+        return Node(name, "scalar", scalar=scalar)
     model = text if "." in text else f"{module}.{text}"
-    return FieldSchema(name, "struct", model=model, atomic=_facts().get(model, ("", {}))[0] == "atomic")
+    return dataclasses.replace(named(model), name=name)
 
 
 @functools.cache
@@ -203,11 +214,11 @@ def _unwrap(text: str, indent: int) -> str:
     unwrapped = last = first.strip()
     for line in rest:
         line = line[indent:]
-        if not last or not line.strip():
+        if not last or not line.strip() or line[0] == " ":
             unwrapped += "\n" + line
-        elif line[0] == " ":
-            unwrapped += "\n" + line
-        elif len(last) + 1 + len(line.partition(" ")[0]) <= _DOC_WIDTH:  # the next word had room: a paragraph ended here
+        elif (
+            len(last) + 1 + len(line.partition(" ")[0]) <= _DOC_WIDTH
+        ):  # the next word had room: a paragraph ended here
             unwrapped += "\n\n" + line
         else:
             unwrapped += " " + line

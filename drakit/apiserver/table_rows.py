@@ -10,16 +10,12 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-__all__ = ["PRINTERS", "Row", "age", "human_duration"]
+__all__ = ["PRINTERS", "age", "human_duration", "pod_conditions"]
 
 Plain = dict[str, Any]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Row:
-    cells: list[Any]
-    conditions: tuple[Plain, ...] = ()
-
+Row = list[Any]
 
 _SUCCEEDED: tuple[Plain, ...] = (
     {
@@ -118,7 +114,7 @@ def _selector(selector: Plain | None) -> str:
 
 
 def _named_and_aged(obj: Plain, now: datetime) -> Row:
-    return Row([_name(obj), _created(obj, now)])
+    return [_name(obj), _created(obj, now)]
 
 
 # Pods
@@ -162,7 +158,7 @@ def _pod(pod: Plain, now: datetime) -> Row:
         restarts = f"{summary.restarts} ({age(summary.last_restart, now)} ago)"
     total = len(spec.get("containers") or ()) + len(sidecars)
     ips = status.get("podIPs") or ()
-    cells = [
+    return [
         _name(pod),
         f"{summary.ready}/{total}",
         summary.reason,
@@ -173,7 +169,10 @@ def _pod(pod: Plain, now: datetime) -> Row:
         status.get("nominatedNodeName") or "<none>",
         _readiness_gates(pod),
     ]
-    return Row(cells, _SUCCEEDED if phase == "Succeeded" else _FAILED if phase == "Failed" else ())
+
+
+def pod_conditions(pod: Plain) -> tuple[Plain, ...]:
+    return {"Succeeded": _SUCCEEDED, "Failed": _FAILED}.get(_status(pod).get("phase", ""), ())
 
 
 def _scan_init_containers(statuses: Any, sidecars: set[str], count: int, summary: _PodSummary) -> _PodSummary:
@@ -254,20 +253,18 @@ def _node(node: Plain, now: datetime) -> Row:
     kernel = info.get("kernelVersion") or "<unknown>"
     if info.get("architecture"):
         kernel += f" ({info['architecture']})"
-    return Row(
-        [
-            _name(node),
-            status,
-            _node_roles(node),
-            _created(node, now),
-            info.get("kubeletVersion", ""),
-            _address(node, "InternalIP"),
-            _address(node, "ExternalIP"),
-            info.get("osImage") or "<unknown>",
-            kernel,
-            info.get("containerRuntimeVersion") or "<unknown>",
-        ]
-    )
+    return [
+        _name(node),
+        status,
+        _node_roles(node),
+        _created(node, now),
+        info.get("kubeletVersion", ""),
+        _address(node, "InternalIP"),
+        _address(node, "ExternalIP"),
+        info.get("osImage") or "<unknown>",
+        kernel,
+        info.get("containerRuntimeVersion") or "<unknown>",
+    ]
 
 
 def _node_roles(node: Plain) -> str:
@@ -297,32 +294,30 @@ def _event(event: Plain, now: datetime) -> Row:
     component = source.get("component") or event.get("reportingComponent") or ""
     instance = source.get("host") or event.get("reportingInstance") or ""
     kind = target.get("kind", "").lower()
-    return Row(
-        [
-            last,
-            event.get("type", ""),
-            event.get("reason", ""),
-            f"{kind}/{target['name']}" if target.get("name") else kind,
-            target.get("fieldPath", ""),
-            f"{component}, {instance}" if instance else component,
-            (event.get("message") or "").strip(),
-            first,
-            count,
-            _name(event),
-        ]
-    )
+    return [
+        last,
+        event.get("type", ""),
+        event.get("reason", ""),
+        f"{kind}/{target['name']}" if target.get("name") else kind,
+        target.get("fieldPath", ""),
+        f"{component}, {instance}" if instance else component,
+        (event.get("message") or "").strip(),
+        first,
+        count,
+        _name(event),
+    ]
 
 
 def _namespace(obj: Plain, now: datetime) -> Row:
-    return Row([_name(obj), _status(obj).get("phase", ""), _created(obj, now)])
+    return [_name(obj), _status(obj).get("phase", ""), _created(obj, now)]
 
 
 def _config_map(obj: Plain, now: datetime) -> Row:
-    return Row([_name(obj), len(obj.get("data") or ()) + len(obj.get("binaryData") or ()), _created(obj, now)])
+    return [_name(obj), len(obj.get("data") or ()) + len(obj.get("binaryData") or ()), _created(obj, now)]
 
 
 def _secret(obj: Plain, now: datetime) -> Row:
-    return Row([_name(obj), obj.get("type", ""), len(obj.get("data") or ()), _created(obj, now)])
+    return [_name(obj), obj.get("type", ""), len(obj.get("data") or ()), _created(obj, now)]
 
 
 def _service(obj: Plain, now: datetime) -> Row:
@@ -334,17 +329,15 @@ def _service(obj: Plain, now: datetime) -> Row:
         for p in spec.get("ports") or ()
     ]
     cluster_ips = spec.get("clusterIPs") or ("<none>",)
-    return Row(
-        [
-            _name(obj),
-            spec.get("type", ""),
-            cluster_ips[0],
-            _external_ip(obj),
-            ",".join(ports) or "<none>",
-            _created(obj, now),
-            _labels(spec.get("selector")),
-        ]
-    )
+    return [
+        _name(obj),
+        spec.get("type", ""),
+        cluster_ips[0],
+        _external_ip(obj),
+        ",".join(ports) or "<none>",
+        _created(obj, now),
+        _labels(spec.get("selector")),
+    ]
 
 
 def _external_ip(service: Plain) -> str:
@@ -374,7 +367,7 @@ def _endpoints(obj: Plain, now: datetime) -> Row:
     text = ",".join(found[:3])
     if len(found) > 3:
         text += f" + {len(found) - 3} more..."
-    return Row([_name(obj), text if subsets else "<none>", _created(obj, now)])
+    return [_name(obj), text if subsets else "<none>", _created(obj, now)]
 
 
 def _resource_quota(obj: Plain, now: datetime) -> Row:
@@ -382,7 +375,7 @@ def _resource_quota(obj: Plain, now: datetime) -> Row:
     texts: dict[bool, list[str]] = {True: [], False: []}
     for name in sorted(hard):
         texts[name.startswith("limits.")].append(f"{name}: {used.get(name, '0')}/{hard[name]}")
-    return Row([_name(obj), ", ".join(texts[False]), ", ".join(texts[True]), _created(obj, now)])
+    return [_name(obj), ", ".join(texts[False]), ", ".join(texts[True]), _created(obj, now)]
 
 
 # Workloads
@@ -390,24 +383,22 @@ def _resource_quota(obj: Plain, now: datetime) -> Row:
 
 def _deployment(obj: Plain, now: datetime) -> Row:
     status = _status(obj)
-    return Row(
-        [
-            _name(obj),
-            f"{status.get('readyReplicas', 0)}/{_spec(obj).get('replicas', 0)}",
-            status.get("updatedReplicas", 0),
-            status.get("availableReplicas", 0),
-            _created(obj, now),
-            *_template_cells(obj),
-            _selector(_spec(obj).get("selector")),
-        ]
-    )
+    return [
+        _name(obj),
+        f"{status.get('readyReplicas', 0)}/{_spec(obj).get('replicas', 0)}",
+        status.get("updatedReplicas", 0),
+        status.get("availableReplicas", 0),
+        _created(obj, now),
+        *_template_cells(obj),
+        _selector(_spec(obj).get("selector")),
+    ]
 
 
 def _replica_set(obj: Plain, now: datetime) -> Row:
     status = _status(obj)
     counts = [_spec(obj).get("replicas", 0), status.get("replicas", 0), status.get("readyReplicas", 0)]
     selector = _selector(_spec(obj).get("selector")) or "<none>"
-    return Row([_name(obj), *counts, _created(obj, now), *_template_cells(obj), selector])
+    return [_name(obj), *counts, _created(obj, now), *_template_cells(obj), selector]
 
 
 _DAEMON_COUNTS = (
@@ -423,12 +414,12 @@ def _daemon_set(obj: Plain, now: datetime) -> Row:
     counts = [_status(obj).get(field, 0) for field in _DAEMON_COUNTS]
     node_selector = _labels(_spec(_spec(obj).get("template") or {}).get("nodeSelector"))
     selector = _selector(_spec(obj).get("selector")) or "<none>"
-    return Row([_name(obj), *counts, node_selector, _created(obj, now), *_template_cells(obj), selector])
+    return [_name(obj), *counts, node_selector, _created(obj, now), *_template_cells(obj), selector]
 
 
 def _stateful_set(obj: Plain, now: datetime) -> Row:
     ready = f"{_status(obj).get('readyReplicas', 0)}/{_spec(obj).get('replicas', 0)}"
-    return Row([_name(obj), ready, _created(obj, now), *_template_cells(obj)])
+    return [_name(obj), ready, _created(obj, now), *_template_cells(obj)]
 
 
 def _controller_revision(obj: Plain, now: datetime) -> Row:
@@ -439,7 +430,7 @@ def _controller_revision(obj: Plain, now: datetime) -> Row:
             group = owner["apiVersion"].rpartition("/")[0]
             kind = f"{owner['kind']}.{group}" if group else owner["kind"]
             controller = f"{kind.lower()}/{owner['name']}"
-    return Row([_name(obj), controller, obj.get("revision", 0), _created(obj, now)])
+    return [_name(obj), controller, obj.get("revision", 0), _created(obj, now)]
 
 
 def _job(obj: Plain, now: datetime) -> Row:
@@ -456,9 +447,7 @@ def _job(obj: Plain, now: datetime) -> Row:
         end = status.get("completionTime")
         duration = age(status["startTime"], datetime.fromisoformat(end) if end else now)
     selector = _selector(spec.get("selector")) or "<none>"
-    return Row(
-        [_name(obj), _job_state(obj), completions, duration, _created(obj, now), *_template_cells(obj), selector]
-    )
+    return [_name(obj), _job_state(obj), completions, duration, _created(obj, now), *_template_cells(obj), selector]
 
 
 def _job_state(job: Plain) -> str:
@@ -476,14 +465,14 @@ def _job_state(job: Plain) -> str:
 def _disruption_budget(obj: Plain, now: datetime) -> Row:
     spec = _spec(obj)
     bounds = ["N/A" if spec.get(key) is None else str(spec[key]) for key in ("minAvailable", "maxUnavailable")]
-    return Row([_name(obj), *bounds, _status(obj).get("disruptionsAllowed", 0), _created(obj, now)])
+    return [_name(obj), *bounds, _status(obj).get("disruptionsAllowed", 0), _created(obj, now)]
 
 
 # Everything else
 
 
 def _lease(obj: Plain, now: datetime) -> Row:
-    return Row([_name(obj), _spec(obj).get("holderIdentity") or "", _created(obj, now)])
+    return [_name(obj), _spec(obj).get("holderIdentity") or "", _created(obj, now)]
 
 
 def _role_binding(obj: Plain, now: datetime) -> Row:
@@ -495,19 +484,17 @@ def _role_binding(obj: Plain, now: datetime) -> Row:
             name = f"{subject.get('namespace', '')}/{name}"
         subjects.setdefault(subject.get("kind", ""), []).append(name)
     names = [", ".join(subjects[kind]) for kind in ("User", "Group", "ServiceAccount")]
-    return Row([_name(obj), f"{ref.get('kind', '')}/{ref.get('name', '')}", _created(obj, now), *names])
+    return [_name(obj), f"{ref.get('kind', '')}/{ref.get('name', '')}", _created(obj, now), *names]
 
 
 def _priority_class(obj: Plain, now: datetime) -> Row:
-    return Row(
-        [
-            _name(obj),
-            obj.get("value", 0),
-            obj.get("globalDefault", False),
-            _created(obj, now),
-            obj.get("preemptionPolicy", ""),
-        ]
-    )
+    return [
+        _name(obj),
+        obj.get("value", 0),
+        obj.get("globalDefault", False),
+        _created(obj, now),
+        obj.get("preemptionPolicy", ""),
+    ]
 
 
 def _pod_group(obj: Plain, now: datetime) -> Row:
@@ -518,11 +505,11 @@ def _pod_group(obj: Plain, now: datetime) -> Row:
     disruption = _condition(obj, "DisruptionTarget")
     if disruption is not None:
         status = disruption.get("reason", "")
-    return Row([_name(obj), *_group_policy(obj), status, _created(obj, now)])
+    return [_name(obj), *_group_policy(obj), status, _created(obj, now)]
 
 
 def _composite_pod_group(obj: Plain, now: datetime) -> Row:
-    return Row([_name(obj), *_group_policy(obj), _created(obj, now)])
+    return [_name(obj), *_group_policy(obj), _created(obj, now)]
 
 
 def _group_policy(obj: Plain) -> list[str]:
@@ -534,7 +521,7 @@ def _group_policy(obj: Plain) -> list[str]:
 def _policy(obj: Plain, now: datetime) -> Row:
     kind = _spec(obj).get("paramKind")
     text = f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}" if kind else "<unset>"
-    return Row([_name(obj), len(_spec(obj).get("validations") or ()), text, _created(obj, now)])
+    return [_name(obj), len(_spec(obj).get("validations") or ()), text, _created(obj, now)]
 
 
 def _policy_binding(obj: Plain, now: datetime) -> Row:
@@ -545,7 +532,7 @@ def _policy_binding(obj: Plain, now: datetime) -> Row:
         text = _go_selector(ref["selector"])
     else:
         text = "<unset>"
-    return Row([_name(obj), _spec(obj).get("policyName", ""), text, _created(obj, now)])
+    return [_name(obj), _spec(obj).get("policyName", ""), text, _created(obj, now)]
 
 
 def _go_selector(selector: Plain) -> str:
@@ -559,7 +546,7 @@ def _go_selector(selector: Plain) -> str:
 
 
 def _scale(obj: Plain, now: datetime) -> Row:
-    return Row([_name(obj), _spec(obj).get("replicas", 0), _status(obj).get("replicas", 0), _created(obj, now)])
+    return [_name(obj), _spec(obj).get("replicas", 0), _status(obj).get("replicas", 0), _created(obj, now)]
 
 
 def _resource_claim(obj: Plain, now: datetime) -> Row:
@@ -571,20 +558,20 @@ def _resource_claim(obj: Plain, now: datetime) -> Row:
             states.append("reserved")
     elif not deleted:
         states.append("pending")
-    return Row([_name(obj), ",".join(states), _created(obj, now)])
+    return [_name(obj), ",".join(states), _created(obj, now)]
 
 
 def _resource_slice(obj: Plain, now: datetime) -> Row:
     spec = _spec(obj)
     pool = (spec.get("pool") or {}).get("name", "")
-    return Row([_name(obj), spec.get("nodeName") or "", spec.get("driver", ""), pool, _created(obj, now)])
+    return [_name(obj), spec.get("nodeName") or "", spec.get("driver", ""), pool, _created(obj, now)]
 
 
 def _taint_rule(obj: Plain, now: datetime) -> Row:
     taint = _spec(obj).get("taint") or {}
     added = age(taint["timeAdded"], now) if taint.get("timeAdded") else ""
     cells = [_name(obj), taint.get("key", ""), taint.get("value", ""), taint.get("effect", ""), added]
-    return Row([*cells, _created(obj, now)])
+    return [*cells, _created(obj, now)]
 
 
 _POOL_COUNTS = ("totalDevices", "availableDevices", "allocatedDevices", "unavailableDevices")
@@ -615,7 +602,7 @@ def _pool_status(obj: Plain, now: datetime) -> Row:
             sums = [sum(pool.get(field) or 0 for pool in pools) for field in _POOL_COUNTS]
             errors = sum(pool.get("validationError") is not None for pool in pools)
             counts = [str(n) for n in (*sums, errors)]
-    return Row([_name(obj), _spec(obj).get("driver", ""), *counts, pool_count, state, completed])
+    return [_name(obj), _spec(obj).get("driver", ""), *counts, pool_count, state, completed]
 
 
 PRINTERS: dict[tuple[str, str], Callable[[Plain, datetime], Row]] = {

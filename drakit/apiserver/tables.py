@@ -10,11 +10,10 @@ import functools
 from datetime import datetime
 from typing import Any
 
+from drakit.api.kind import Kind
 from drakit.apiserver import schema, table_rows
 
-__all__ = ["Row", "columns", "row"]
-
-Row = table_rows.Row
+__all__ = ["columns", "conditions", "row"]
 
 _NAME = ("Name", "@meta_v1.ObjectMeta.name")
 _AGE = ("Age", "@meta_v1.ObjectMeta.creationTimestamp")
@@ -238,30 +237,37 @@ _DEFAULT: _Columns = (_NAME, ("Created At:date", "@meta_v1.ObjectMeta.creationTi
 
 
 @functools.cache
-def columns(group: str, kind: str) -> tuple[dict[str, Any], ...]:
-    """The columnDefinitions of a Table of this kind."""
+def columns(kind: Kind) -> list[dict[str, Any]]:
+    """The columnDefinitions of a Table of this kind. Shared: do not change it."""
     definitions = []
-    for heading, text in _COLUMNS.get((group, kind), _DEFAULT):
+    for heading, text in _COLUMNS.get((kind.group, kind.kind), _DEFAULT):
         name, _, column_type = heading.rstrip("+").partition(":")
         definitions.append(
             {
                 "name": name,
                 "type": column_type or "string",
-                "format": "name" if name == "Name" and kind != "Scale" else "",
+                "format": "name" if name == "Name" and kind.kind != "Scale" else "",
                 "description": _description(text),
                 "priority": 1 if heading.endswith("+") else 0,
             }
         )
-    return tuple(definitions)
+    return definitions
 
 
-def row(group: str, kind: str, obj: dict[str, Any], now: datetime) -> Row:
-    """The cells of one object, wide ones included, and the row's conditions (a finished pod has some)."""
-    printer = table_rows.PRINTERS.get((group, kind))
+def row(kind: Kind, obj: dict[str, Any], now: datetime) -> list[Any]:
+    """The cells of one object, wide ones included."""
+    printer = table_rows.PRINTERS.get((kind.group, kind.kind))
     if printer is not None:
         return printer(obj, now)
     metadata = obj.get("metadata", {})
-    return Row([metadata.get("name", ""), metadata.get("creationTimestamp")])
+    return [metadata.get("name", ""), metadata.get("creationTimestamp")]
+
+
+def conditions(kind: Kind, obj: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+    """The conditions of a row: kubectl used to hide finished pods by them."""
+    if kind.kind == "Pod" and not kind.group:
+        return table_rows.pod_conditions(obj)
+    return ()
 
 
 def _description(text: str) -> str:
