@@ -6,14 +6,25 @@ Errors are ValueError with Kubernetes' texts; callers turn them into 400 or fiel
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
-_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_KEY = re.compile(r"(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _TOKEN = re.compile(r"\s*(?:(==|!=|=|!|\(|\)|,|<|>)|([^\s,()=!<>]+))")
+_NAME_RULE = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+_VALUE_RULE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+_BINARY = {"in", "notin", "=", "==", "!=", ">", "<"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,95 +77,109 @@ EVERYTHING = LabelSelector()
 @lru_cache(maxsize=1024)
 def parse_label_selector(text: str) -> LabelSelector:
     """`a=b,c!=d,e in (x,y),f notin (z),g,!h`."""
-    tokens = _tokens(text)
-    requirements: list[Requirement] = []
-    position = 0
-
-    def peek() -> str:
-        return tokens[position] if position < len(tokens) else ""
-
-    def take() -> str:
-        nonlocal position
-        position += 1
-        return tokens[position - 1] if position <= len(tokens) else ""
-
-    if not tokens:
-        return EVERYTHING
-    while True:
-        if peek() == "!":
-            take()
-            requirements.append(Requirement(_key(take()), "!exists"))
-        else:
-            key = _key(take())
-            match peek():
-                case "=" | "==" | "!=" as operator:
-                    take()
-                    value = "" if peek() in ("", ",") else take()
-                    requirements.append(
-                        Requirement(key, "notin" if operator == "!=" else "in", frozenset((_value(value),)))
-                    )
-                case "in" | "notin" as operator:
-                    take()
-                    requirements.append(Requirement(key, operator, _value_list(take, peek)))
-                case ">" | "<" as operator:
-                    take()
-                    bound = take()
-                    if not re.fullmatch(r"[+-]?\d+", bound):
-                        raise ValueError(f"for 'Gt', 'Lt' operators, the value must be an integer: {bound!r}")
-                    requirements.append(Requirement(key, "gt" if operator == ">" else "lt", frozenset((bound,))))
-                case _:
-                    requirements.append(Requirement(key, "exists"))
-        if not peek():
-            return LabelSelector(tuple(requirements))
-        if (separator := take()) != ",":
-            raise ValueError(f"unable to parse requirement: found '{separator}', expected: ',' or 'end of string'")
-        if not peek():
-            raise ValueError("unable to parse requirement: found '', expected: identifier after ','")
+    return LabelSelector(tuple(_LabelParser(text).requirements())) if text else EVERYTHING
 
 
-def _tokens(text: str) -> list[str]:
-    tokens, position, text = [], 0, text.rstrip()
-    while position < len(text):
-        match = _TOKEN.match(text, position)
-        if match is None:
-            raise ValueError(f"unable to parse requirement: {text!r}")
-        tokens.append(match.group(1) or match.group(2))
-        position = match.end()
-    return tokens
+class _LabelParser:
+    def __init__(self, text: str) -> None:
+        self.tokens: list[str] = []
+        position = 0
+        while match := _TOKEN.match(text, position):
+            self.tokens.append(match.group(1) or match.group(2))
+            position = match.end()
+        self.position = 0
 
+    def peek(self) -> str:
+        return self.tokens[self.position] if self.position < len(self.tokens) else ""
 
-def _value_list(take: Callable[[], str], peek: Callable[[], str]) -> frozenset[str]:
-    if (found := take()) != "(":
-        raise ValueError(f"found '{found}' expected: '('")
-    values: set[str] = set()
-    while True:
-        values.add("" if peek() in (",", ")") else _value(take()))
-        match take():
-            case ")":
+    def take(self) -> str:
+        token = self.peek()
+        self.position += 1
+        return token
+
+    def requirements(self) -> list[Requirement]:
+        found: list[Requirement] = []
+        while token := self.peek():
+            if not _is_word(token) and token != "!":
+                raise ValueError(f"found '{token}', expected: !, identifier, or 'end of string'")
+            try:
+                found.append(self.requirement())
+            except ValueError as error:
+                raise ValueError(f"unable to parse requirement: {error}") from None
+            token = self.take()
+            if not token:
+                break
+            if token != ",":
+                raise ValueError(f"found '{token}', expected: ',' or 'end of string'")
+            after = self.peek()
+            if not _is_word(after) and after != "!":
+                raise ValueError(f"found '{after}', expected: identifier after ','")
+        return found
+
+    def requirement(self) -> Requirement:
+        token = self.take()
+        absent = token == "!"
+        if absent:
+            token = self.take()
+        if not _is_word(token):
+            raise ValueError(f"found '{token}', expected: identifier")
+        if not _KEY.fullmatch(token):
+            raise ValueError(f'<nil>: Invalid value: "{token}": {_NAME_RULE}')
+        if absent:
+            return Requirement(token, "!exists")
+        if self.peek() in ("", ","):
+            return Requirement(token, "exists")
+        operator = self.take()
+        if operator not in _BINARY:
+            raise ValueError(f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
+        values = self.value_set() if operator in ("in", "notin") else frozenset((self.exact_value(),))
+        return self.checked(token, operator, values)
+
+    def checked(self, key: str, operator: str, values: frozenset[str]) -> Requirement:
+        for value in sorted(values):
+            if not _VALUE.fullmatch(value):
+                raise ValueError(f'<nil>: Invalid value: "{value}": {_VALUE_RULE}')
+        if operator in (">", "<"):
+            value = next(iter(values))
+            if not re.fullmatch(r"[-+]?\d+", value):
+                rule = "for 'Gt', 'Lt' operators, the value must be an integer"
+                raise ValueError(f'values[0]: Invalid value: "{value}": {rule}')
+            return Requirement(key, "gt" if operator == ">" else "lt", values)
+        return Requirement(key, {"=": "in", "==": "in", "!=": "notin"}.get(operator, operator), values)
+
+    def exact_value(self) -> str:
+        if self.peek() in ("", ","):
+            return ""
+        token = self.take()
+        if not _is_word(token):
+            raise ValueError(f"found '{token}', expected: identifier")
+        return token
+
+    def value_set(self) -> frozenset[str]:
+        if (token := self.take()) != "(":
+            raise ValueError(f"found '{token}' expected: '('")
+        values: set[str] = set()
+        expecting = True
+        while True:
+            token = self.take()
+            if token == ")":
+                if expecting:
+                    values.add("")
                 return frozenset(values)
-            case ",":
-                continue
-            case found:
-                raise ValueError(f"found '{found}', expected: ',' or ')'")
+            if token == ",":
+                if expecting:
+                    values.add("")
+                expecting = True
+            elif _is_word(token) and expecting:
+                values.add(token)
+                expecting = False
+            else:
+                wanted = "',', or identifier" if expecting else "',' or ')'"
+                raise ValueError(f"found '{token}', expected: {wanted}")
 
 
-def _key(key: str) -> str:
-    prefix, slash, name = key.rpartition("/")
-    if not key or not _NAME.fullmatch(name) or len(name) > 63:
-        raise ValueError(
-            f"unable to parse requirement: <nil>: Invalid value: {key!r}: not a valid label key".replace("'", '"')
-        )
-    if slash and (not _PREFIX.fullmatch(prefix) or len(prefix) > 253):
-        raise ValueError(
-            f'unable to parse requirement: <nil>: Invalid value: "{key}": prefix part is not a DNS subdomain'
-        )
-    return key
-
-
-def _value(value: str) -> str:
-    if value and (len(value) > 63 or not _NAME.fullmatch(value)):
-        raise ValueError(f'unable to parse requirement: values[0][]: Invalid value: "{value}": not a valid label value')
-    return value
+def _is_word(token: str) -> bool:
+    return bool(token) and token not in ("!", "=", "==", "!=", ",", "(", ")", "<", ">")
 
 
 _OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!exists", "Gt": "gt", "Lt": "lt"}

@@ -1,0 +1,177 @@
+"""What happens to an object on its way in, the same for every kind: decode, default, convert, prepare, validate.
+
+Pure: times, names and uids are passed in. The order is that of an API server's generic registry, because errors and their order
+are part of the answer. What is a kind's own stands in its `Strategy`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from drakit.api import metadata, wire
+from drakit.api.errors import FieldError, StatusError
+from drakit.api.kind import ExpressionChecker, Kind, NoExpressions, Object, Strategy, Subresource, WriteContext
+
+__all__ = [
+    "Decoded",
+    "ExpressionChecker",
+    "NoExpressions",
+    "Strategy",
+    "Subresource",
+    "WriteContext",
+    "create",
+    "decode",
+    "encode",
+    "update",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A body in the storage version, defaults applied, and what its reader would not expect to be ignored."""
+
+    obj: Object
+    unknown_fields: tuple[str, ...] = ()
+    duplicate_fields: tuple[str, ...] = ()
+
+    @property
+    def strict_errors(self) -> tuple[str, ...]:
+        """The texts for fieldValidation Strict (one error) and Warn (one warning each)."""
+        unknown = tuple(f'unknown field "{field}"' for field in self.unknown_fields)
+        return unknown + tuple(f'duplicate field "{field}"' for field in self.duplicate_fields)
+
+
+def decode(
+    kind: Kind, version: str, value: Any, duplicate_fields: tuple[str, ...] = (), *, default: bool = True
+) -> Decoded:
+    """Reads a body of the given version. Raises StatusError 400 when a field has the wrong type.
+
+    `value` is the parsed JSON (see `api.decode`), which is not changed; `duplicate_fields` is what the parser found.
+    """
+    served = kind.version(version)
+    if served is None:
+        raise StatusError.bad_request(f"no kind {kind.kind!r} is registered for version {kind.api_version(version)!r}")
+    obj, unknown = wire.read(served.model, value, kind=kind.kind, version=version)
+    strategy = kind.strategy
+    if default:
+        for name in ("", version):
+            function = strategy.default.get(name)
+            if function is not None:
+                function(obj)
+    convert = strategy.to_storage.get(version)
+    if convert is not None:
+        obj = convert(obj)
+    obj["apiVersion"] = kind.api_version()
+    obj["kind"] = kind.kind
+    return Decoded(obj, unknown, duplicate_fields)
+
+
+def encode(kind: Kind, version: str, obj: Object) -> Object:
+    """The object in another served version. Shares what it does not change with obj."""
+    if version == kind.storage_version:
+        return obj
+    convert = kind.strategy.from_storage.get(version)
+    result = dict(obj) if convert is None else convert(obj)
+    result["apiVersion"] = kind.api_version(version)
+    return result
+
+
+def create(kind: Kind, obj: Object, ctx: WriteContext) -> tuple[Object, list[str]]:
+    """Makes a decoded object ready to be stored, or raises StatusError (Invalid).
+
+    The caller has set metadata.uid, metadata.namespace and, from generateName, metadata.name.
+    """
+    strategy = kind.strategy
+    obj = wire.copy(obj)
+    meta = obj.setdefault("metadata", {})
+    for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
+        meta.pop(name, None)
+    meta["creationTimestamp"] = ctx.timestamp
+    if strategy.generation:
+        meta["generation"] = 1
+    else:
+        meta.pop("generation", None)
+    for name in strategy.reset:
+        _reset(kind, obj, name, None)
+    if strategy.prepare_for_create is not None:
+        strategy.prepare_for_create(obj, ctx)
+    errors = metadata.validate(meta, namespaced=kind.namespaced, name=strategy.validate_name)
+    if strategy.validate is not None:
+        errors += strategy.validate(obj, ctx)
+    if not errors and strategy.validate_name is not None:
+        errors = metadata.validate_path_segment(meta)
+    _raise(kind, obj, errors)
+    return obj, strategy.warnings(obj, None, ctx) if strategy.warnings is not None else []
+
+
+def update(kind: Kind, new: Object, old: Object, ctx: WriteContext, subresource: str = "") -> tuple[Object, list[str]]:
+    """Makes a decoded object ready to replace the stored one, or raises StatusError (Invalid).
+
+    Neither argument is changed. resourceVersion and uid preconditions are the store's; both objects are in the storage version.
+    """
+    strategy = kind.strategy
+    new = wire.copy(new)
+    meta, old_meta = new.setdefault("metadata", {}), old["metadata"]
+    _keep(meta, old_meta, "generation")
+    part = strategy.subresources.get(subresource, Subresource()) if subresource else None
+    if part is None:
+        for name in strategy.reset:
+            _reset(kind, new, name, old)
+        if strategy.prepare_for_update is not None:
+            strategy.prepare_for_update(new, old, ctx)
+        if strategy.generation and _spec_changed(new, old, strategy):
+            meta["generation"] = (old_meta.get("generation") or 0) + 1
+    else:
+        if part.prepare_for_update is not None:
+            part.prepare_for_update(new, old, ctx)
+        elif subresource == "status":
+            new = metadata.status_only(new, old)
+        meta = new["metadata"]
+    _keep_system_fields(meta, old_meta)
+    errors = metadata.validate(meta, namespaced=kind.namespaced, name=None)
+    errors += metadata.validate_update(meta, old_meta)
+    check = part.validate_update if part is not None else strategy.validate_update
+    if check is not None:
+        errors += check(new, old, ctx)
+    _raise(kind, new, errors)
+    warn = part.warnings if part is not None else strategy.warnings
+    return new, warn(new, old, ctx) if warn is not None else []
+
+
+def _reset(kind: Kind, obj: Object, name: str, old: Object | None) -> None:
+    if old is not None and name in old:
+        obj[name] = old[name]
+        return
+    obj.pop(name, None)
+    empty = wire.empty_field(kind.models[kind.storage_version], name)
+    if empty is not None:
+        obj[name] = empty
+
+
+def _keep(meta: Object, old_meta: Object, name: str) -> None:
+    if name in old_meta:
+        meta[name] = old_meta[name]
+    else:
+        meta.pop(name, None)
+
+
+def _keep_system_fields(meta: Object, old_meta: Object) -> None:
+    if not meta.get("uid"):
+        _keep(meta, old_meta, "uid")
+    for name in ("creationTimestamp", "deletionTimestamp"):
+        if old_meta.get(name):
+            meta[name] = old_meta[name]
+    if old_meta.get("deletionGracePeriodSeconds") is not None and meta.get("deletionGracePeriodSeconds") is None:
+        meta["deletionGracePeriodSeconds"] = old_meta["deletionGracePeriodSeconds"]
+
+
+def _spec_changed(new: Object, old: Object, strategy: Strategy) -> bool:
+    """Whether anything but metadata and the reset fields differs."""
+    skip = {"metadata", "apiVersion", "kind", *strategy.reset}
+    return {k: v for k, v in new.items() if k not in skip} != {k: v for k, v in old.items() if k not in skip}
+
+
+def _raise(kind: Kind, obj: Object, errors: list[FieldError]) -> None:
+    if errors:
+        raise StatusError.invalid(kind.group, kind.kind, obj["metadata"].get("name") or "", errors)
