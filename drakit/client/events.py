@@ -1,0 +1,270 @@
+"""Events about objects, written in the background: components tell, the recorder folds repeats together and keeps within limits.
+
+Two forms as in Kubernetes: controllers write core/v1 events (repeats raise `count`; many similar ones become one "combined" event;
+each source may tell 25 things about an object at once, then one in 5 minutes), the scheduler and newer parts events.k8s.io/v1
+(repeats make a `series`).
+Losing an event is allowed, delaying the component is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, Literal, TypeVar
+
+from drakit.api.errors import StatusError
+from drakit.client.client import Client
+from drakit.client.resources import Resource, resource_of
+from drakit.client.transport import Plain
+from drakit.clock import Clock, SystemClock
+
+__all__ = ["EventRecorder", "reference_to"]
+
+log = logging.getLogger(__name__)
+V = TypeVar("V")
+
+CORE_EVENTS = Resource("", "v1", "events", "Event", True)
+EVENTS = Resource("events.k8s.io", "v1", "events", "Event", True)
+
+_CACHE = 4096  # the limits of client-go's EventCorrelator
+_SIMILAR_LIMIT = 10
+_SIMILAR_WINDOW = 600.0
+_BURST = 25.0
+_REFILL = 1 / 300
+_SERIES_REFRESH = 1800.0
+_SERIES_END = 360.0
+_PENDING_LIMIT = 10_000
+_WRITERS = 8
+_NOTE_LIMIT = 1024
+
+
+def reference_to(obj: Any) -> Plain:
+    """An ObjectReference to a typed or plain object."""
+    if isinstance(obj, dict):
+        metadata = obj.get("metadata", {})
+        reference = {
+            "kind": obj.get("kind"), "namespace": metadata.get("namespace"), "name": metadata.get("name"), "uid": metadata.get("uid"),
+            "apiVersion": obj.get("apiVersion"), "resourceVersion": metadata.get("resourceVersion"),
+        }  # fmt: skip
+    else:
+        resource, meta = resource_of(type(obj)), obj.metadata
+        reference = {
+            "kind": resource.kind, "namespace": meta.namespace, "name": meta.name, "uid": meta.uid,
+            "apiVersion": resource.api_version, "resourceVersion": meta.resourceVersion,
+        }  # fmt: skip
+    return {name: value for name, value in reference.items() if value}
+
+
+class _Recent(OrderedDict[Any, V], Generic[V]):
+    """The last few thousand of something."""
+
+    def put(self, key: Any, value: V) -> None:
+        self[key] = value
+        self.move_to_end(key)
+        if len(self) > _CACHE:
+            self.popitem(last=False)
+
+
+@dataclass(slots=True)
+class _Similar:
+    messages: set[str]
+    since: float
+
+
+@dataclass(slots=True)
+class _Written:
+    """An event that the server has (or will have, once `writing` is over)."""
+
+    namespace: str
+    name: str
+    count: int
+    at: float
+    writing: bool = True
+
+
+@dataclass(slots=True)
+class _Bucket:
+    tokens: float
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    resource: Resource
+    namespace: str
+    name: str
+    body: Plain
+    entry: _Written
+    patch: bool
+
+
+class EventRecorder:
+    def __init__(
+        self,
+        client: Client,
+        component: str,
+        *,
+        clock: Clock | None = None,
+        api: Literal["core", "events"] = "core",
+        instance: str = "",
+    ) -> None:
+        self.component = component
+        self.dropped = 0
+        self._client = client
+        self._clock = clock or SystemClock()
+        self._api = api
+        self._instance = instance or component
+        self._pending: deque[_Write] = deque()
+        self._writers: set[asyncio.Task[None]] = set()
+        self._written: _Recent[_Written] = _Recent()
+        self._similar: _Recent[_Similar] = _Recent()
+        self._buckets: _Recent[_Bucket] = _Recent()
+        self._stamp = 0
+
+    def event(self, obj: Any, type: str, reason: str, message: str, *, action: str = "", related: Any = None) -> None:
+        """Tell something about an object (typed, plain, or an ObjectReference made by `reference_to`)."""
+        reference = obj if isinstance(obj, dict) and "metadata" not in obj else reference_to(obj)
+        if self._api == "events":
+            self._tell_series(reference, type, reason, message, action, related)
+        else:
+            self._tell_core(reference, type, reason, message)
+
+    async def flush(self) -> None:
+        """Wait until what was told is written; for the end of a process."""
+        while self._writers:
+            await asyncio.gather(*self._writers, return_exceptions=True)
+
+    def _tell_core(self, reference: Plain, type: str, reason: str, message: str) -> None:
+        now = self._clock.monotonic()
+        about = (reference.get("kind"), reference.get("namespace"), reference.get("name"), reference.get("uid"))
+        if not self._allowed(about, now):
+            self.dropped += 1
+            return
+        alike = (*about, type, reason)
+        similar = self._similar.get(alike)
+        if similar is None or now - similar.since > _SIMILAR_WINDOW:
+            similar = _Similar(set(), now)
+        similar.messages.add(message)
+        self._similar.put(alike, similar)
+        key: tuple[Any, ...] = (*alike, message)
+        if len(similar.messages) >= _SIMILAR_LIMIT:
+            key = alike  # from now on one event stands for all of them
+            message = f"(combined from similar events): {message}"
+            similar.messages.pop()
+        stamp = _seconds(self._clock.now())
+        known = self._written.get(key)
+        if known is not None and now - known.at <= _SIMILAR_WINDOW * 6:
+            known.count += 1
+            known.at = now
+            self._written.put(key, known)
+            self._submit(
+                _Write(
+                    CORE_EVENTS,
+                    known.namespace,
+                    known.name,
+                    {"count": known.count, "lastTimestamp": stamp, "message": message},
+                    known,
+                    True,
+                )
+            )
+            return
+        namespace, name = self._named(reference)
+        body = {
+            "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": namespace},
+            "involvedObject": reference, "reason": reason, "message": message[:_NOTE_LIMIT], "type": type,
+            "firstTimestamp": stamp, "lastTimestamp": stamp, "count": 1,
+            "source": {"component": self.component}, "reportingComponent": self.component, "reportingInstance": "",
+        }  # fmt: skip
+        entry = _Written(namespace, name, 1, now)
+        self._written.put(key, entry)
+        self._submit(_Write(CORE_EVENTS, namespace, name, body, entry, False))
+
+    def _tell_series(self, reference: Plain, type: str, reason: str, message: str, action: str, related: Any) -> None:
+        now = self._clock.monotonic()
+        other = reference_to(related) if related is not None else None
+        key = (reference.get("kind"), reference.get("namespace"), reference.get("name"), reference.get("uid"), type, reason, action,
+               other and (other.get("kind"), other.get("name"), other.get("uid")))  # fmt: skip
+        stamp = _micros(self._clock.now())
+        known = self._written.get(key)
+        if known is not None and now - known.at <= _SERIES_END:
+            known.count += 1
+            if known.count == 2 or now - known.at >= _SERIES_REFRESH:
+                series = {"series": {"count": known.count, "lastObservedTime": stamp}}
+                self._submit(_Write(EVENTS, known.namespace, known.name, series, known, True))
+            known.at = now
+            self._written.put(key, known)
+            return
+        namespace, name = self._named(reference)
+        body = {
+            "apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": name, "namespace": namespace},
+            "regarding": reference, "reason": reason, "note": message[:_NOTE_LIMIT], "type": type, "action": action or reason,
+            "eventTime": stamp, "reportingController": self.component, "reportingInstance": self._instance,
+        }  # fmt: skip
+        if other is not None:
+            body["related"] = other
+        entry = _Written(namespace, name, 1, now)
+        self._written.put(key, entry)
+        self._submit(_Write(EVENTS, namespace, name, body, entry, False))
+
+    def _allowed(self, about: tuple[Any, ...], now: float) -> bool:
+        bucket = self._buckets.get(about)
+        if bucket is None:
+            bucket = _Bucket(_BURST, now)
+        bucket.tokens = min(_BURST, bucket.tokens + (now - bucket.at) * _REFILL)
+        bucket.at = now
+        self._buckets.put(about, bucket)
+        if bucket.tokens < 1:
+            return False
+        bucket.tokens -= 1
+        return True
+
+    def _named(self, reference: Plain) -> tuple[str, str]:
+        stamp = int(self._clock.now().timestamp() * 1e9)
+        self._stamp = max(stamp, self._stamp + 1)  # names must differ even when the clock stands still
+        return reference.get("namespace") or "default", f"{reference['name']}.{self._stamp:x}"
+
+    def _submit(self, write: _Write) -> None:
+        if len(self._pending) >= _PENDING_LIMIT:
+            self.dropped += 1
+            return
+        self._pending.append(write)
+        if len(self._writers) < _WRITERS:
+            task = asyncio.get_running_loop().create_task(self._drain(), name=f"events:{self.component}")
+            self._writers.add(task)
+            task.add_done_callback(self._writers.discard)
+
+    async def _drain(self) -> None:
+        while self._pending:
+            write = self._pending.popleft()
+            if write.patch and write.entry.writing:  # its create is under way in another writer
+                self._pending.append(write)
+                await asyncio.sleep(0)
+                continue
+            try:
+                if write.patch:
+                    await self._client.patch_plain(
+                        write.resource, write.name, write.body, namespace=write.namespace, kind="strategic"
+                    )
+                else:
+                    await self._client.create_plain(write.resource, write.body, namespace=write.namespace)
+            except StatusError as error:
+                self._give_up(write, error)
+            finally:
+                write.entry.writing = False
+
+    def _give_up(self, write: _Write, error: StatusError) -> None:
+        """Events are told once: a namespace that is going away, a quota or an expired event is no reason to try again."""
+        self.dropped += 1
+        write.entry.at = float("-inf")  # the next repeat starts a new event
+        log.debug("event about %s not written: %s", write.name, error)
+
+
+def _seconds(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _micros(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
