@@ -1,1 +1,26 @@
-"""driver: see docs/architecture.md."""
+"""The SDK for DRA drivers: write a `Driver`, run it with a `Plugin`. See docs/driver-sdk.md."""
+
+from drakit.driver.base import Claim, Driver, Health, PreparedDevice
+from drakit.driver.errors import CdiError, CheckpointError, ClaimError, DriverError, PublishError, UnsafeName
+from drakit.driver.metadata import ClaimRef, MetadataDevice
+from drakit.driver.plugin import Plugin
+from drakit.driver.publisher import Publisher
+from drakit.driver.slices import Pool
+
+__all__ = [
+    "CdiError",
+    "CheckpointError",
+    "Claim",
+    "ClaimError",
+    "ClaimRef",
+    "Driver",
+    "DriverError",
+    "Health",
+    "MetadataDevice",
+    "Plugin",
+    "Pool",
+    "PreparedDevice",
+    "PublishError",
+    "Publisher",
+    "UnsafeName",
+]
