@@ -1,0 +1,193 @@
+"""What every pod gets: a service account with its token volume, a priority, tolerations for lost nodes."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from drakit.apiserver.admission import Lookup
+from drakit.apiserver.auth import AdmissionAttributes
+from drakit.apiserver.refusals import forbidden
+
+_SECRETS = "/var/run/secrets/kubernetes.io/serviceaccount"
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_MIRROR = "kubernetes.io/config.mirror"
+_LOST = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+
+class _PodPlugin:
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+
+    def validate(self, attributes: AdmissionAttributes) -> None:
+        """Nothing beyond `admit`."""
+
+
+def _is_pod(attributes: AdmissionAttributes, *operations: str) -> bool:
+    kind = attributes.kind
+    return (
+        kind.plural == "pods"
+        and not kind.group
+        and not attributes.request.subresource
+        and attributes.operation in operations
+        and attributes.object is not None
+    )
+
+
+def _with_spec(pod: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
+    return {**pod, "spec": {**pod["spec"], **fields}}
+
+
+class ServiceAccount(_PodPlugin):
+    """Names the service account and mounts its token, unless the pod or the account says no."""
+
+    def admit(self, attributes: AdmissionAttributes) -> None:
+        if not _is_pod(attributes, "CREATE"):
+            return
+        pod = attributes.object
+        assert pod is not None
+        spec = pod["spec"]
+        if _MIRROR in (pod["metadata"].get("annotations") or {}):
+            if spec.get("serviceAccountName"):
+                raise forbidden(attributes, "a mirror pod may not reference service accounts")
+            return
+        name = spec.get("serviceAccountName") or "default"
+        namespace = attributes.request.namespace
+        account = self._lookup.get("", "serviceaccounts", namespace, name)
+        if account is None:
+            text = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
+            raise forbidden(attributes, text)
+        fields: dict[str, Any] = {"serviceAccountName": name, "serviceAccount": name}
+        if account.get("imagePullSecrets") and not spec.get("imagePullSecrets"):
+            fields["imagePullSecrets"] = account["imagePullSecrets"]
+        mount = spec.get("automountServiceAccountToken")
+        if mount is None:
+            mount = account.get("automountServiceAccountToken", True)
+        if mount:
+            fields |= _token_volume(spec)
+        attributes.object = _with_spec(pod, **fields)
+
+
+def _token_volume(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The volume kube-api-access-…, and its mount in every container that has nothing at that path yet."""
+    volumes = list(spec.get("volumes") or ())
+    name = next((v["name"] for v in volumes if str(v.get("name", "")).startswith("kube-api-access-")), "")
+    wanted = name or "kube-api-access-" + "".join(secrets.choice(_ALPHABET) for _ in range(5))
+    mounted = False
+    fields: dict[str, Any] = {}
+    for field in ("initContainers", "containers"):
+        containers = spec.get(field)
+        if not containers:
+            continue
+        changed = []
+        for container in containers:
+            mounts = container.get("volumeMounts") or []
+            if not any(mount.get("mountPath") == _SECRETS for mount in mounts):
+                mounted = True
+                token = {"name": wanted, "readOnly": True, "mountPath": _SECRETS}
+                container = {**container, "volumeMounts": [*mounts, token]}
+            changed.append(container)
+        fields[field] = changed
+    if mounted and not name:
+        fields["volumes"] = [*volumes, {"name": wanted, "projected": {"sources": _TOKEN_SOURCES, "defaultMode": 420}}]
+    return fields if mounted else {}
+
+
+_TOKEN_SOURCES: list[dict[str, Any]] = [
+    {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+    {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+    {
+        "downwardAPI": {
+            "items": [{"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}]
+        }
+    },
+]
+
+
+class Priority(_PodPlugin):
+    """Turns priorityClassName into a number and a preemption policy; keeps both from being set by hand."""
+
+    def admit(self, attributes: AdmissionAttributes) -> None:
+        if not _is_pod(attributes, "CREATE"):
+            return
+        pod = attributes.object
+        assert pod is not None
+        spec = pod["spec"]
+        name = spec.get("priorityClassName") or ""
+        fields: dict[str, Any] = {}
+        if name:
+            found = self._class(name)
+            if found is None:
+                raise forbidden(attributes, f"no PriorityClass with name {name} was found")
+        else:
+            found = self._default()
+            if found is not None and found["metadata"]["name"]:
+                fields["priorityClassName"] = found["metadata"]["name"]
+        value = found["value"] if found else 0
+        policy = (found or {}).get("preemptionPolicy") or "PreemptLowerPriority"
+        if spec.get("priority") is not None and spec["priority"] != value:
+            text = (
+                f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
+                f"priority admission controller computed {value} from the given PriorityClass name"
+            )
+            raise forbidden(attributes, text)
+        if spec.get("preemptionPolicy") is not None and spec["preemptionPolicy"] != policy:
+            text = (
+                f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec; "
+                f"priority admission controller computed {policy} from the given PriorityClass name"
+            )
+            raise forbidden(attributes, text)
+        attributes.object = _with_spec(pod, **fields, priority=value, preemptionPolicy=policy)
+
+    def _class(self, name: str) -> Mapping[str, Any] | None:
+        return self._lookup.get("scheduling.k8s.io", "priorityclasses", "", name) or SYSTEM_CLASSES.get(name)
+
+    def _default(self) -> Mapping[str, Any] | None:
+        """The lowest of the classes marked globalDefault, as upstream chooses."""
+        classes = self._lookup.list("scheduling.k8s.io", "priorityclasses")
+        return min((c for c in classes if c.get("globalDefault")), key=lambda c: int(c["value"]), default=None)
+
+
+# Known even before anybody created them.
+SYSTEM_CLASSES: dict[str, dict[str, Any]] = {
+    "system-cluster-critical": {"metadata": {"name": "system-cluster-critical"}, "value": 2_000_000_000},
+    "system-node-critical": {"metadata": {"name": "system-node-critical"}, "value": 2_000_001_000},
+}
+
+
+class DefaultTolerations(_PodPlugin):
+    """A pod stays five minutes on a node that is not ready or not reachable, unless it says otherwise."""
+
+    def admit(self, attributes: AdmissionAttributes) -> None:
+        if not _is_pod(attributes, "CREATE"):
+            return
+        pod = attributes.object
+        assert pod is not None
+        tolerations = pod["spec"].get("tolerations") or []
+        missing = [key for key in _LOST if not any(_tolerates_loss(t, key) for t in tolerations)]
+        if missing:
+            added = [
+                {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300} for key in missing
+            ]
+            attributes.object = _with_spec(pod, tolerations=[*tolerations, *added])
+
+
+def _tolerates_loss(toleration: Mapping[str, Any], key: str) -> bool:
+    return (toleration.get("key") or key) == key and (toleration.get("effect") or "NoExecute") == "NoExecute"
+
+
+class NewNodeTaint(_PodPlugin):
+    """A new node takes no pods until its controller has seen it ready."""
+
+    def admit(self, attributes: AdmissionAttributes) -> None:
+        kind = attributes.kind
+        if (kind.group, kind.plural, attributes.operation) != ("", "nodes", "CREATE") or attributes.request.subresource:
+            return
+        node = attributes.object
+        assert node is not None
+        spec = node.get("spec") or {}
+        taints = spec.get("taints") or []
+        taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+        if not any(t.get("key") == taint["key"] and t.get("effect") == taint["effect"] for t in taints):
+            attributes.object = {**node, "spec": {**spec, "taints": [*taints, taint]}}

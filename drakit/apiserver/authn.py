@@ -1,0 +1,195 @@
+"""Who is it: client certificates, static tokens, service account tokens, anonymous, impersonation.
+
+Credentials that are given and wrong are refused (401), never taken for anonymous. Static tokens are compared by their hash;
+verified service account tokens are remembered for a short time, but what they are bound to is asked at each use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, Protocol
+from urllib.parse import unquote
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from drakit.api.errors import StatusError
+from drakit.apiserver.auth import AUTHENTICATED, MASTERS, Attributes, Authorizer, UserInfo
+from drakit.apiserver.tokens import AUDIENCE, Bound, ServiceAccountToken, TokenError, TokenSigner
+
+_REMEMBERED = 10_000  # verified credentials kept in memory
+_EXTRA = "authentication.kubernetes.io/"
+
+
+class Lookup(Protocol):
+    """The store, as far as tokens need it."""
+
+    def get(self, group: str, plural: str, namespace: str, name: str) -> Mapping[str, Any] | None: ...
+
+
+class TokenAuthenticator:
+    """Bearer tokens and client certificates to users. `epoch` is the time in whole seconds."""
+
+    def __init__(
+        self,
+        *,
+        static_tokens: Mapping[str, UserInfo],
+        signer: TokenSigner,
+        lookup: Lookup,
+        epoch: Callable[[], int],
+    ) -> None:
+        self._static = {sha256(token.encode()).digest(): user for token, user in static_tokens.items()}
+        self._signer = signer
+        self._lookup = lookup
+        self._epoch = epoch
+        self._verified: dict[bytes, ServiceAccountToken] = {}
+        self._certificates: dict[bytes, UserInfo] = {}
+
+    def authenticate(self, headers: Mapping[str, str], certificate: bytes | None) -> UserInfo | None:
+        if certificate is not None:
+            return self._certificate_user(certificate)
+        authorization = headers.get("authorization")
+        if authorization is None:
+            return None
+        scheme, _, token = authorization.partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            raise unauthorized()
+        user = self.token_user(token.strip())
+        if user is None:
+            raise unauthorized()
+        return user
+
+    def token_user(self, token: str, audiences: Sequence[str] = (AUDIENCE,)) -> UserInfo | None:
+        digest = sha256(token.encode("utf-8", "surrogateescape")).digest()
+        static = self._static.get(digest)
+        if static is not None:
+            return _authenticated(static)
+        try:
+            return self.service_account(token, audiences)
+        except TokenError:
+            return None
+
+    def service_account(self, token: str, audiences: Sequence[str] = (AUDIENCE,)) -> UserInfo:
+        """The user of a service account token; TokenError says why not."""
+        digest, now = sha256(token.encode("utf-8", "surrogateescape")).digest(), self._epoch()
+        content = self._verified.get(digest)
+        if content is None or now >= content.expires or not set(content.audiences) & set(audiences):
+            content = self._signer.verify(token, now=now, audiences=audiences)
+            if len(self._verified) >= _REMEMBERED:
+                self._verified.clear()
+            self._verified[digest] = content
+        self._still_there("serviceaccounts", content.namespace, content.account)
+        if content.pod is not None:
+            self._still_there("pods", content.namespace, content.pod)
+        if content.secret is not None:
+            self._still_there("secrets", content.namespace, content.secret)
+        if content.node is not None and content.pod is None:
+            self._still_there("nodes", "", content.node)
+        return service_account_user(content)
+
+    def _still_there(self, plural: str, namespace: str, bound: Bound) -> None:
+        obj = self._lookup.get("", plural, namespace, bound.name)
+        if obj is None or obj["metadata"].get("uid") != bound.uid:
+            raise TokenError(f"{plural} {bound.name!r} of the token is gone")
+
+    def _certificate_user(self, certificate: bytes) -> UserInfo:
+        """CN is the user, each O a group. The TLS layer has checked that our CA signed it and that it is in date."""
+        user = self._certificates.get(certificate)
+        if user is None:
+            subject = x509.load_der_x509_certificate(certificate).subject
+            names = subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+            if not names:
+                raise unauthorized()
+            groups = tuple(str(o.value) for o in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME))
+            user = _authenticated(UserInfo(str(names[0].value), groups))
+            if len(self._certificates) >= _REMEMBERED:
+                self._certificates.clear()
+            self._certificates[certificate] = user
+        return user
+
+
+def service_account_user(token: ServiceAccountToken) -> UserInfo:
+    extra: dict[str, tuple[str, ...]] = {_EXTRA + "credential-id": (f"JTI={token.token_id}",)}
+    for word, bound in (("pod", token.pod), ("node", token.node)):
+        if bound is not None:
+            extra[f"{_EXTRA}{word}-name"] = (bound.name,)
+            if bound.uid:
+                extra[f"{_EXTRA}{word}-uid"] = (bound.uid,)
+    return UserInfo(
+        f"system:serviceaccount:{token.namespace}:{token.account.name}",
+        ("system:serviceaccounts", f"system:serviceaccounts:{token.namespace}", AUTHENTICATED),
+        token.account.uid,
+        extra,
+    )
+
+
+def _authenticated(user: UserInfo) -> UserInfo:
+    if AUTHENTICATED in user.groups:
+        return user
+    return UserInfo(user.name, (*user.groups, AUTHENTICATED), user.uid, user.extra)
+
+
+def unauthorized() -> StatusError:
+    return StatusError(401, "Unauthorized", "Unauthorized")
+
+
+# --- impersonation: acting as someone else, for those who may
+
+_USER, _GROUP, _UID, _EXTRA_HEADER = "impersonate-user", "impersonate-group", "impersonate-uid", "impersonate-extra-"
+
+
+def impersonated(user: UserInfo, headers: Mapping[str, str], groups: Sequence[str], authorizer: Authorizer) -> UserInfo:
+    """The user that a request acts as. `groups` are all Impersonate-Group headers. Forbidden unless `user` may impersonate each part."""
+    name = headers.get(_USER, "")
+    uid = headers.get(_UID, "")
+    extra: dict[str, tuple[str, ...]] = {}
+    for header, value in headers.items():
+        if header.startswith(_EXTRA_HEADER):
+            extra[unquote(header.removeprefix(_EXTRA_HEADER))] = (value,)
+    if not name:
+        if groups or uid or extra:
+            raise StatusError(500, "InternalError", f"requested {[*groups, *extra]} without impersonating a user")
+        return user
+
+    def may(resource: str, wanted: str, *, group: str = "", namespace: str = "", subresource: str = "") -> None:
+        asked = Attributes(
+            user,
+            "impersonate",
+            group,
+            "v1",
+            resource=resource,
+            subresource=subresource,
+            namespace=namespace,
+            name=wanted,
+        )
+        if not authorizer.authorize(asked).allowed:
+            where = f"{resource}.{group}" if group else resource
+            raise StatusError(
+                403,
+                "Forbidden",
+                f'{where} "{wanted}" is forbidden: User "{user.name}" {asked.describe()}',
+                {"name": wanted, "kind": resource},
+            )
+
+    parts = name.split(":")
+    implied: tuple[str, ...] = ()
+    if name.startswith("system:serviceaccount:") and len(parts) == 4:
+        may("serviceaccounts", parts[3], namespace=parts[2])
+        implied = ("system:serviceaccounts", f"system:serviceaccounts:{parts[2]}")
+    else:
+        may("users", name)
+    for group in groups:
+        may("groups", group)
+    if uid:
+        may("uids", uid, group="authentication.k8s.io")
+    for key, values in extra.items():
+        for value in values:
+            may("userextras", value, group="authentication.k8s.io", subresource=key)
+    chosen = tuple(groups) or implied
+    if name != "system:anonymous" and AUTHENTICATED not in chosen:
+        chosen = (*chosen, AUTHENTICATED)
+    if MASTERS in chosen and not user.is_master:
+        # RBAC may grant "groups *"; Kubernetes lets it through, and so do we: the right was granted by an administrator.
+        pass
+    return UserInfo(name, chosen, uid, extra)
