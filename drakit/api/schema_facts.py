@@ -278,3 +278,318 @@ scheduling_v1beta1.PodGroupStatus conditions:map[type]+merge[type]
 scheduling_v1beta1.PodGroupTemplate resourceClaims:map[name]+merge/retainKeys[name]
 scheduling_v1beta1.WorkloadSpec compositePodGroupTemplates:map[name] podGroupTemplates:map[name]
 """
+
+# What Go writes for a field that is unset, by the json tags: `type field:JSON …`.
+EMPTY = """
+admissionregistration_v1.AuditAnnotation key:"" valueExpression:""
+admissionregistration_v1.ExpressionWarning fieldRef:"" warning:""
+admissionregistration_v1.MatchCondition name:"" expression:""
+admissionregistration_v1.ValidatingAdmissionPolicy metadata:{} spec:{} status:{}
+admissionregistration_v1.ValidatingAdmissionPolicyBinding metadata:{} spec:{}
+admissionregistration_v1.Validation expression:""
+admissionregistration_v1.Variable name:"" expression:""
+apps_v1.ControllerRevision metadata:{} data:null revision:0
+apps_v1.DaemonSet metadata:{} spec:{} status:{}
+apps_v1.DaemonSetCondition type:"" status:"" lastTransitionTime:null
+apps_v1.DaemonSetSpec selector:null template:{} updateStrategy:{}
+apps_v1.DaemonSetStatus currentNumberScheduled:0 numberMisscheduled:0 desiredNumberScheduled:0 numberReady:0
+apps_v1.Deployment metadata:{} spec:{} status:{}
+apps_v1.DeploymentCondition type:"" status:"" lastUpdateTime:null lastTransitionTime:null
+apps_v1.DeploymentSpec selector:null template:{} strategy:{}
+apps_v1.ReplicaSet metadata:{} spec:{} status:{}
+apps_v1.ReplicaSetCondition type:"" status:"" lastTransitionTime:null
+apps_v1.ReplicaSetSpec selector:null template:{}
+apps_v1.ReplicaSetStatus replicas:0
+apps_v1.StatefulSet metadata:{} spec:{} status:{}
+apps_v1.StatefulSetCondition type:"" status:"" lastTransitionTime:null
+apps_v1.StatefulSetOrdinals start:0
+apps_v1.StatefulSetSpec selector:null template:{} serviceName:"" updateStrategy:{}
+apps_v1.StatefulSetStatus replicas:0 availableReplicas:0
+authentication_v1.SelfSubjectReview metadata:{} status:{}
+authentication_v1.SelfSubjectReviewStatus userInfo:{}
+authentication_v1.TokenRequest metadata:{} spec:{} status:{}
+authentication_v1.TokenRequestSpec audiences:null expirationSeconds:null boundObjectRef:null
+authentication_v1.TokenRequestStatus token:"" expirationTimestamp:null
+authentication_v1.TokenReview metadata:{} spec:{} status:{}
+authentication_v1.TokenReviewStatus user:{}
+authorization_v1.LocalSubjectAccessReview metadata:{} spec:{} status:{}
+authorization_v1.NonResourceRule verbs:null
+authorization_v1.ResourceRule verbs:null
+authorization_v1.SelfSubjectAccessReview metadata:{} spec:{} status:{}
+authorization_v1.SelfSubjectRulesReview metadata:{} spec:{} status:{}
+authorization_v1.SubjectAccessReview metadata:{} spec:{} status:{}
+authorization_v1.SubjectAccessReviewStatus allowed:false
+authorization_v1.SubjectRulesReviewStatus resourceRules:null nonResourceRules:null incomplete:false
+autoscaling_v1.Scale metadata:{} spec:{} status:{}
+autoscaling_v1.ScaleStatus replicas:0
+batch_v1.Job metadata:{} spec:{} status:{}
+batch_v1.JobCondition type:"" status:"" lastProbeTime:null lastTransitionTime:null
+batch_v1.JobSpec template:{}
+batch_v1.PodFailurePolicy rules:null
+batch_v1.PodFailurePolicyOnExitCodesRequirement operator:"" values:null
+batch_v1.PodFailurePolicyOnPodConditionsPattern type:"" status:""
+batch_v1.PodFailurePolicyRule action:""
+batch_v1.SuccessPolicy rules:null
+coordination_v1.Lease metadata:{} spec:{}
+core_v1.AWSElasticBlockStoreVolumeSource volumeID:""
+core_v1.AppArmorProfile type:""
+core_v1.AttachedVolume name:"" devicePath:""
+core_v1.AzureDiskVolumeSource diskName:"" diskURI:""
+core_v1.AzureFileVolumeSource secretName:"" shareName:""
+core_v1.Binding metadata:{} target:{}
+core_v1.CSIVolumeSource driver:""
+core_v1.CephFSVolumeSource monitors:null
+core_v1.CinderVolumeSource volumeID:""
+core_v1.ClusterTrustBundleProjection path:""
+core_v1.ConfigMap metadata:{}
+core_v1.ConfigMapKeySelector key:""
+core_v1.ConfigMapNodeConfigSource namespace:"" name:"" kubeletConfigKey:""
+core_v1.Container name:"" resources:{}
+core_v1.ContainerExtendedResourceRequest containerName:"" resourceName:"" requestName:""
+core_v1.ContainerImage names:null
+core_v1.ContainerPort containerPort:0
+core_v1.ContainerResizePolicy resourceName:"" restartPolicy:""
+core_v1.ContainerStateRunning startedAt:null
+core_v1.ContainerStateTerminated exitCode:0 startedAt:null finishedAt:null
+core_v1.ContainerStatus name:"" state:{} lastState:{} ready:false restartCount:0 image:"" imageID:""
+core_v1.DaemonEndpoint Port:0
+core_v1.DownwardAPIVolumeFile path:""
+core_v1.EndpointAddress ip:""
+core_v1.EndpointPort port:0
+core_v1.Endpoints metadata:{}
+core_v1.EnvVar name:""
+core_v1.EphemeralContainer name:"" resources:{}
+core_v1.Event metadata:{} involvedObject:{} source:{} firstTimestamp:null lastTimestamp:null eventTime:null
+  reportingComponent:"" reportingInstance:""
+core_v1.EventSeries lastObservedTime:null
+core_v1.EvictionResponder name:"" priority:null
+core_v1.FileKeySelector volumeName:"" path:"" key:""
+core_v1.FlexVolumeSource driver:""
+core_v1.GCEPersistentDiskVolumeSource pdName:""
+core_v1.GRPCAction port:0 service:null
+core_v1.GitRepoVolumeSource repository:""
+core_v1.GlusterfsVolumeSource endpoints:"" path:""
+core_v1.HTTPGetAction port:0
+core_v1.HTTPHeader name:"" value:""
+core_v1.HostAlias ip:""
+core_v1.HostIP ip:""
+core_v1.HostPathVolumeSource path:""
+core_v1.ISCSIVolumeSource targetPortal:"" iqn:"" lun:0
+core_v1.KeyToPath key:"" path:""
+core_v1.LimitRange metadata:{} spec:{}
+core_v1.LimitRangeItem type:""
+core_v1.LimitRangeSpec limits:null
+core_v1.LinuxContainerUser uid:0 gid:0
+core_v1.ModifyVolumeStatus status:""
+core_v1.NFSVolumeSource server:"" path:""
+core_v1.Namespace metadata:{} spec:{} status:{}
+core_v1.NamespaceCondition type:"" status:"" lastTransitionTime:null
+core_v1.Node metadata:{} spec:{} status:{}
+core_v1.NodeAddress type:"" address:""
+core_v1.NodeAllocatableMappedResources name:"" quantity:null
+core_v1.NodeAllocatableOverheadResources name:""
+core_v1.NodeAllocatableResourceClaimStatus resourceClaimName:""
+core_v1.NodeCondition type:"" status:"" lastHeartbeatTime:null lastTransitionTime:null
+core_v1.NodeDaemonEndpoints kubeletEndpoint:{}
+core_v1.NodeRuntimeHandler name:""
+core_v1.NodeSelector nodeSelectorTerms:null
+core_v1.NodeSelectorRequirement key:"" operator:""
+core_v1.NodeStatus daemonEndpoints:{} nodeInfo:{}
+core_v1.NodeSystemInfo machineID:"" systemUUID:"" bootID:"" kernelVersion:"" osImage:"" containerRuntimeVersion:""
+  kubeletVersion:"" kubeProxyVersion:"" operatingSystem:"" architecture:""
+core_v1.ObjectFieldSelector fieldPath:""
+core_v1.PersistentVolumeClaim metadata:{} spec:{} status:{}
+core_v1.PersistentVolumeClaimCondition type:"" status:"" lastProbeTime:null lastTransitionTime:null
+core_v1.PersistentVolumeClaimSpec resources:{}
+core_v1.PersistentVolumeClaimTemplate metadata:{} spec:{}
+core_v1.PersistentVolumeClaimVolumeSource claimName:""
+core_v1.PhotonPersistentDiskVolumeSource pdID:""
+core_v1.Pod metadata:{} spec:{} status:{}
+core_v1.PodAffinityTerm topologyKey:""
+core_v1.PodCondition type:"" status:"" lastProbeTime:null lastTransitionTime:null
+core_v1.PodExtendedResourceClaimStatus requestMappings:null resourceClaimName:""
+core_v1.PodIP ip:""
+core_v1.PodOS name:""
+core_v1.PodReadinessGate conditionType:""
+core_v1.PodResourceClaim name:""
+core_v1.PodResourceClaimStatus name:""
+core_v1.PodSchedulingGate name:""
+core_v1.PodSpec containers:null
+core_v1.PodTemplateSpec metadata:{} spec:{}
+core_v1.PodVolumeHealth name:"" lastTransitionTime:null
+core_v1.PortStatus port:0 protocol:""
+core_v1.PortworxVolumeSource volumeID:""
+core_v1.PreferredSchedulingTerm weight:0 preference:{}
+core_v1.ProjectedVolumeSource sources:null
+core_v1.QuobyteVolumeSource registry:"" volume:""
+core_v1.RBDVolumeSource monitors:null image:""
+core_v1.ResourceClaim name:""
+core_v1.ResourceFieldSelector resource:"" divisor:"0"
+core_v1.ResourceHealth resourceID:""
+core_v1.ResourceQuota metadata:{} spec:{} status:{}
+core_v1.ResourceStatus name:""
+core_v1.ScaleIOVolumeSource gateway:"" system:"" secretRef:null
+core_v1.ScopedResourceSelectorRequirement scopeName:"" operator:""
+core_v1.SeccompProfile type:""
+core_v1.Secret metadata:{}
+core_v1.SecretKeySelector key:""
+core_v1.Service metadata:{} spec:{} status:{}
+core_v1.ServiceAccount metadata:{}
+core_v1.ServiceAccountTokenProjection path:""
+core_v1.ServicePort port:0 targetPort:0
+core_v1.ServiceStatus loadBalancer:{}
+core_v1.SleepAction seconds:0
+core_v1.Sysctl name:"" value:""
+core_v1.TCPSocketAction port:0
+core_v1.Taint key:"" effect:""
+core_v1.TopologySpreadConstraint maxSkew:0 topologyKey:"" whenUnsatisfiable:""
+core_v1.TypedLocalObjectReference apiGroup:null kind:"" name:""
+core_v1.TypedObjectReference apiGroup:null kind:"" name:""
+core_v1.Volume name:""
+core_v1.VolumeDevice name:"" devicePath:""
+core_v1.VolumeHealthCondition status:"" reason:""
+core_v1.VolumeHealthStatus lastTransitionTime:null
+core_v1.VolumeMount name:"" mountPath:""
+core_v1.VolumeMountStatus name:"" mountPath:""
+core_v1.VsphereVirtualDiskVolumeSource volumePath:""
+core_v1.WeightedPodAffinityTerm weight:0 podAffinityTerm:{}
+events_v1.Event metadata:{} eventTime:null regarding:{} deprecatedSource:{} deprecatedFirstTimestamp:null
+  deprecatedLastTimestamp:null
+events_v1.EventSeries count:0 lastObservedTime:null
+meta_v1.Condition type:"" status:"" lastTransitionTime:null reason:"" message:""
+meta_v1.FieldSelectorRequirement key:"" operator:""
+meta_v1.LabelSelectorRequirement key:"" operator:""
+meta_v1.OwnerReference apiVersion:"" kind:"" name:"" uid:""
+meta_v1.ShardInfo selector:""
+meta_v1.Status metadata:{}
+policy_v1.Eviction metadata:{}
+policy_v1.PodDisruptionBudget metadata:{} spec:{} status:{}
+policy_v1.PodDisruptionBudgetStatus disruptionsAllowed:0 currentHealthy:0 desiredHealthy:0 expectedPods:0
+rbac_v1.ClusterRole metadata:{} rules:null
+rbac_v1.ClusterRoleBinding metadata:{} roleRef:{}
+rbac_v1.PolicyRule verbs:null
+rbac_v1.Role metadata:{} rules:null
+rbac_v1.RoleBinding metadata:{} roleRef:{}
+rbac_v1.RoleRef apiGroup:"" kind:"" name:""
+rbac_v1.Subject kind:"" name:""
+resource_v1.AllocatedDeviceStatus driver:"" pool:"" device:"" conditions:null
+resource_v1.AllocationResult devices:{}
+resource_v1.CELDeviceSelector expression:""
+resource_v1.CapacityRequestPolicy default:null
+resource_v1.Counter value:"0"
+resource_v1.CounterSet name:""
+resource_v1.Device name:""
+resource_v1.DeviceAllocationConfiguration source:""
+resource_v1.DeviceCapacity value:"0"
+resource_v1.DeviceClaim requests:null
+resource_v1.DeviceClass metadata:{} spec:{}
+resource_v1.DeviceCounterConsumption counterSet:""
+resource_v1.DeviceDerivedAttribute name:"" expression:""
+resource_v1.DeviceRequest name:""
+resource_v1.DeviceRequestAllocationResult request:"" driver:"" pool:"" device:""
+resource_v1.DeviceSubRequest name:"" deviceClassName:""
+resource_v1.DeviceTaint key:"" effect:""
+resource_v1.DeviceTaintRule metadata:{} spec:{} status:{}
+resource_v1.DeviceTaintRuleSpec taint:{}
+resource_v1.ExactDeviceRequest deviceClassName:""
+resource_v1.OpaqueDeviceConfiguration driver:"" parameters:null
+resource_v1.ResourceClaim metadata:{} spec:{} status:{}
+resource_v1.ResourceClaimConsumerReference resource:"" name:"" uid:""
+resource_v1.ResourceClaimSpec devices:{}
+resource_v1.ResourceClaimTemplate metadata:{} spec:{}
+resource_v1.ResourceClaimTemplateSpec metadata:{} spec:{}
+resource_v1.ResourcePool name:"" generation:0 resourceSliceCount:0
+resource_v1.ResourceSlice metadata:{} spec:{}
+resource_v1.ResourceSliceSpec driver:"" pool:{}
+resource_v1alpha3.DeviceTaint key:"" effect:""
+resource_v1alpha3.DeviceTaintRule metadata:{} spec:{} status:{}
+resource_v1alpha3.DeviceTaintRuleSpec taint:{}
+resource_v1alpha3.PoolStatus generation:0
+resource_v1alpha3.ResourcePoolStatusRequest metadata:{} spec:{}
+resource_v1alpha3.ResourcePoolStatusRequestSpec driver:""
+resource_v1beta1.AllocatedDeviceStatus driver:"" pool:"" device:"" conditions:null
+resource_v1beta1.AllocationResult devices:{}
+resource_v1beta1.CELDeviceSelector expression:""
+resource_v1beta1.CapacityRequestPolicy default:null
+resource_v1beta1.Counter value:"0"
+resource_v1beta1.CounterSet name:""
+resource_v1beta1.Device name:""
+resource_v1beta1.DeviceAllocationConfiguration source:""
+resource_v1beta1.DeviceCapacity value:"0"
+resource_v1beta1.DeviceClaim requests:null
+resource_v1beta1.DeviceClass metadata:{} spec:{}
+resource_v1beta1.DeviceCounterConsumption counterSet:""
+resource_v1beta1.DeviceDerivedAttribute name:"" expression:""
+resource_v1beta1.DeviceRequest name:"" deviceClassName:""
+resource_v1beta1.DeviceRequestAllocationResult request:"" driver:"" pool:"" device:""
+resource_v1beta1.DeviceSubRequest name:"" deviceClassName:""
+resource_v1beta1.DeviceTaint key:"" effect:""
+resource_v1beta1.OpaqueDeviceConfiguration driver:"" parameters:null
+resource_v1beta1.ResourceClaim metadata:{} spec:{} status:{}
+resource_v1beta1.ResourceClaimConsumerReference resource:"" name:"" uid:""
+resource_v1beta1.ResourceClaimSpec devices:{}
+resource_v1beta1.ResourceClaimTemplate metadata:{} spec:{}
+resource_v1beta1.ResourceClaimTemplateSpec metadata:{} spec:{}
+resource_v1beta1.ResourcePool name:"" generation:0 resourceSliceCount:0
+resource_v1beta1.ResourceSlice metadata:{} spec:{}
+resource_v1beta1.ResourceSliceSpec driver:"" pool:{}
+resource_v1beta2.AllocatedDeviceStatus driver:"" pool:"" device:"" conditions:null
+resource_v1beta2.AllocationResult devices:{}
+resource_v1beta2.CELDeviceSelector expression:""
+resource_v1beta2.CapacityRequestPolicy default:null
+resource_v1beta2.Counter value:"0"
+resource_v1beta2.CounterSet name:""
+resource_v1beta2.Device name:""
+resource_v1beta2.DeviceAllocationConfiguration source:""
+resource_v1beta2.DeviceCapacity value:"0"
+resource_v1beta2.DeviceClaim requests:null
+resource_v1beta2.DeviceClass metadata:{} spec:{}
+resource_v1beta2.DeviceCounterConsumption counterSet:""
+resource_v1beta2.DeviceDerivedAttribute name:"" expression:""
+resource_v1beta2.DeviceRequest name:""
+resource_v1beta2.DeviceRequestAllocationResult request:"" driver:"" pool:"" device:""
+resource_v1beta2.DeviceSubRequest name:"" deviceClassName:""
+resource_v1beta2.DeviceTaint key:"" effect:""
+resource_v1beta2.DeviceTaintRule metadata:{} spec:{} status:{}
+resource_v1beta2.DeviceTaintRuleSpec taint:{}
+resource_v1beta2.ExactDeviceRequest deviceClassName:""
+resource_v1beta2.OpaqueDeviceConfiguration driver:"" parameters:null
+resource_v1beta2.ResourceClaim metadata:{} spec:{} status:{}
+resource_v1beta2.ResourceClaimConsumerReference resource:"" name:"" uid:""
+resource_v1beta2.ResourceClaimSpec devices:{}
+resource_v1beta2.ResourceClaimTemplate metadata:{} spec:{}
+resource_v1beta2.ResourceClaimTemplateSpec metadata:{} spec:{}
+resource_v1beta2.ResourcePool name:"" generation:0 resourceSliceCount:0
+resource_v1beta2.ResourceSlice metadata:{} spec:{}
+resource_v1beta2.ResourceSliceSpec driver:"" pool:{}
+scheduling_v1.PriorityClass metadata:{} value:0
+scheduling_v1alpha3.CompositeGangSchedulingPolicy minGroupCount:0
+scheduling_v1alpha3.CompositePodGroup metadata:{} spec:{} status:{}
+scheduling_v1alpha3.CompositePodGroupSpec workloadRef:null schedulingPolicy:{}
+scheduling_v1alpha3.CompositePodGroupTemplate name:"" schedulingPolicy:{}
+scheduling_v1alpha3.GangSchedulingPolicy minCount:0
+scheduling_v1alpha3.PodGroup metadata:{} spec:{} status:{}
+scheduling_v1alpha3.PodGroupResourceClaim name:""
+scheduling_v1alpha3.PodGroupResourceClaimStatus name:""
+scheduling_v1alpha3.PodGroupSpec schedulingPolicy:{}
+scheduling_v1alpha3.PodGroupTemplate name:"" schedulingPolicy:{} schedulingConstraints:null
+scheduling_v1alpha3.TopologyConstraint key:""
+scheduling_v1alpha3.TypedLocalObjectReference kind:"" name:""
+scheduling_v1alpha3.Workload metadata:{} spec:{}
+scheduling_v1alpha3.WorkloadPodGroupResourceClaim name:""
+scheduling_v1alpha3.WorkloadReference workloadName:"" templateName:""
+scheduling_v1alpha3.WorkloadSpec podGroupTemplates:null
+scheduling_v1beta1.CompositeGangSchedulingPolicy minGroupCount:0
+scheduling_v1beta1.CompositePodGroupTemplate name:"" schedulingPolicy:{}
+scheduling_v1beta1.GangSchedulingPolicy minCount:0
+scheduling_v1beta1.PodGroup metadata:{} spec:{} status:{}
+scheduling_v1beta1.PodGroupResourceClaim name:""
+scheduling_v1beta1.PodGroupResourceClaimStatus name:""
+scheduling_v1beta1.PodGroupSpec schedulingPolicy:{}
+scheduling_v1beta1.PodGroupTemplate name:"" schedulingPolicy:{} schedulingConstraints:null
+scheduling_v1beta1.TopologyConstraint key:""
+scheduling_v1beta1.TypedLocalObjectReference kind:"" name:""
+scheduling_v1beta1.Workload metadata:{} spec:{}
+scheduling_v1beta1.WorkloadReference workloadName:"" templateName:""
+scheduling_v1beta1.WorkloadSpec podGroupTemplates:null
+"""
