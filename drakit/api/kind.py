@@ -158,6 +158,8 @@ class Kind:
     strategy: Strategy = field(default_factory=Strategy)
     # Answer to DELETE in the given versions is a Status instead of the object.
     delete_returns_status: frozenset[str] = frozenset()
+    # The kind whose stored objects this one shows in another form: events.k8s.io Events are core Events.
+    stored_as: Kind | None = None
 
     def __post_init__(self) -> None:
         if not self.storage_version:

@@ -62,14 +62,14 @@ def decode(
     convert = strategy.to_storage.get(version)
     if convert is not None:
         obj = convert(obj)
-    obj["apiVersion"] = kind.api_version()
+    obj["apiVersion"] = (kind.stored_as or kind).api_version()
     obj["kind"] = kind.kind
     return Decoded(obj, unknown, duplicate_fields)
 
 
 def encode(kind: Kind, version: str, obj: Object) -> Object:
     """The object in another served version. Shares what it does not change with obj."""
-    if version == kind.storage_version:
+    if version == kind.storage_version and kind.stored_as is None:
         return obj
     convert = kind.strategy.from_storage.get(version)
     result = dict(obj) if convert is None else convert(obj)
