@@ -214,7 +214,7 @@ def cluster_roles() -> list[dict[str, Any]]:
         if aggregate:
             role["aggregationRule"] = {"clusterRoleSelectors": [{"matchLabels": {_AGGREGATE + aggregate: "true"}}]}
         made.append(role)
-    for _ in range(2):  # admin gathers edit, edit gathers view
+    for _ in range(3):  # admin gathers edit, edit gathers view, view gathers its own
         for role in made:
             if "aggregationRule" in role:
                 role["rules"] = aggregated_rules(role, made)

@@ -146,13 +146,13 @@ def _changed_drivers(new: Plain, old: Plain) -> list[str]:
 
 def _node_of(allocation: Plain) -> str:
     """The one node of an allocation whose selector is exactly `metadata.name In [node]`, else nothing."""
-    terms = (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or ()
+    terms: list[Plain] = (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or []
     if len(terms) != 1 or terms[0].get("matchExpressions"):
         return ""
-    fields = terms[0].get("matchFields") or ()
+    fields: list[Plain] = terms[0].get("matchFields") or []
     if len(fields) != 1 or (fields[0].get("key"), fields[0].get("operator")) != ("metadata.name", "In"):
         return ""
-    values = fields[0].get("values") or ()
+    values: list[str] = fields[0].get("values") or []
     return str(values[0]) if len(values) == 1 else ""
 
 
