@@ -1,0 +1,141 @@
+"""Authentication, authorization and admission put together over a store: what a server is built with.
+
+`secure(store, …)` makes them, hangs their indexes on the store's collections, and `bootstrap` gives the objects (roles, bindings) that
+a new cluster starts with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from drakit.api import registry
+from drakit.api.gates import FeatureGates
+from drakit.apiserver import roles
+from drakit.apiserver.admission.claims import ClaimPrivileges
+from drakit.apiserver.admission.grants import RoleGrants
+from drakit.apiserver.admission.pods import DefaultTolerations, NewNodeTaint, Priority, ServiceAccount
+from drakit.apiserver.admission.quota import QuotaUsage, ResourceQuota
+from drakit.apiserver.auth import NO_OPINION, Admission, Attributes, Authorizer, Decision, UserInfo
+from drakit.apiserver.authn import TokenAuthenticator
+from drakit.apiserver.node_authorizer import NodeAuthorizer, NodeRestriction
+from drakit.apiserver.rbac import GROUP, Rbac
+from drakit.apiserver.store import Store
+from drakit.apiserver.tokens import TokenSigner
+
+Plain = dict[str, Any]
+
+
+class StoreLookup:
+    """The store's memory as plain objects, for those who only look."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def get(self, group: str, plural: str, namespace: str, name: str) -> Plain | None:
+        kind = registry.by_resource(group, plural)
+        if kind is None:
+            return None
+        stored = self._store.collection(kind).objects.get(f"{namespace}/{name}" if kind.namespaced else name)
+        return None if stored is None else stored.obj
+
+    def list(self, group: str, plural: str, namespace: str = "") -> list[Plain]:
+        kind = registry.by_resource(group, plural)
+        return [] if kind is None else [stored.obj for stored in self._store.collection(kind).select(namespace)]
+
+
+class Authorizers:
+    """The first that allows decides; the last reason given is reported when none does."""
+
+    def __init__(self, *authorizers: Authorizer) -> None:
+        self._authorizers = authorizers
+
+    def authorize(self, attributes: Attributes) -> Decision:
+        refusal = NO_OPINION
+        for authorizer in self._authorizers:
+            decision = authorizer.authorize(attributes)
+            if decision.allowed or decision.denied:
+                return decision
+            if decision.reason:
+                refusal = decision
+        return refusal
+
+
+class _Feed:
+    """Hands a collection's changes to an index; never refuses."""
+
+    def __init__(self, apply: Callable[[str, str, Plain | None], None]) -> None:
+        self._apply = apply
+
+    def check(self, key: str, new: Plain | None, old: Plain | None) -> None:
+        """Nothing to refuse."""
+
+    def applied(self, key: str, new: Plain | None, old: Plain | None) -> None:
+        namespace, _, name = key.rpartition("/")
+        self._apply(namespace, name, new)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    authenticator: TokenAuthenticator
+    authorizer: Authorizer
+    admission: tuple[Admission, ...]
+    privileges: ClaimPrivileges  # its field errors stand in front of validation's
+    rbac: Rbac
+    signer: TokenSigner
+    lookup: StoreLookup
+
+
+def secure(
+    store: Store,
+    *,
+    gates: FeatureGates,
+    signer: TokenSigner,
+    static_tokens: Mapping[str, UserInfo],
+    epoch: Callable[[], int],
+    policies: Iterable[Admission] = (),
+) -> Access:
+    """Everything that says who may do what. Call before the store is loaded, so that the indexes see every object."""
+    lookup = StoreLookup(store)
+    rbac, nodes = Rbac(), NodeAuthorizer()
+    authorizer = Authorizers(nodes, rbac)
+    kinds = [kind for kind in registry.KINDS if kind.namespaced]
+    usage = QuotaUsage(lookup, [(kind.group, kind.plural) for kind in kinds if kind.plural != "events"])
+
+    def feed(group: str, plural: str, apply: Callable[[str, str, str, Plain | None], None]) -> None:
+        kind = registry.by_resource(group, plural)
+        if kind is not None:
+            store.collection(kind).guards.append(
+                _Feed(lambda namespace, name, obj: apply(plural, namespace, name, obj))
+            )
+
+    for plural in ("roles", "clusterroles", "rolebindings", "clusterrolebindings"):
+        feed(GROUP, plural, rbac.apply)
+    feed("", "pods", nodes.apply)
+    feed("resource.k8s.io", "resourceslices", nodes.apply)
+    for kind in kinds:
+        if kind.plural != "events":
+            feed(kind.group, kind.plural, _quota_feed(usage, kind.group))
+    privileges = ClaimPrivileges(lookup, authorizer, gates)
+    admission: tuple[Admission, ...] = (
+        NodeRestriction(lookup),
+        NewNodeTaint(lookup),
+        ServiceAccount(lookup),
+        Priority(lookup),
+        DefaultTolerations(lookup),
+        RoleGrants(rbac, authorizer),
+        *policies,
+        ResourceQuota(lookup, usage),
+    )
+    authenticator = TokenAuthenticator(static_tokens=static_tokens, signer=signer, lookup=lookup, epoch=epoch)
+    return Access(authenticator, authorizer, admission, privileges, rbac, signer, lookup)
+
+
+def _quota_feed(usage: QuotaUsage, group: str) -> Callable[[str, str, str, Plain | None], None]:
+    return lambda plural, namespace, name, obj: usage.apply(group, plural, namespace, name, obj)
+
+
+def bootstrap() -> list[Plain]:
+    """What a new cluster starts with, in order of creation."""
+    return [*roles.cluster_roles(), *roles.cluster_role_bindings()]
