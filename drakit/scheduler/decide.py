@@ -1,0 +1,296 @@
+"""One decision: a pod and the state in, a Placement or a Diagnosis out. Nothing is written and nothing is assumed here.
+
+The search starts behind the node where the last one stopped, looks at nodes until enough fit to be compared, and asks the
+allocator for devices on the best first, so that a pod costs one allocation, not one per node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from lightkube.models.resource_v1 import ResourceClaim
+
+from drakit.allocator import Allocation, Failure
+from drakit.scheduler import filters, score
+from drakit.scheduler.affinity import Neighbours
+from drakit.scheduler.claims import PLUGIN, uid_of
+from drakit.scheduler.devices import (
+    CANNOT_ALLOCATE,
+    NO_DEVICES,
+    NOT_AVAILABLE,
+    ExtendedClaim,
+    PodDevices,
+    Rejected,
+    Variant,
+    alternative_rank,
+    has_alternatives,
+)
+from drakit.scheduler.nodes import NodeInfo
+from drakit.scheduler.outcome import Diagnosis, Rejection, SchedulingError
+from drakit.scheduler.pods import PodInfo
+from drakit.scheduler.spread import Spread
+from drakit.scheduler.state import State
+
+DIAGNOSED_ALLOCATIONS = 32  # nodes asked why not; beyond these the counts alone speak
+COMPARED_ALTERNATIVES = 8  # nodes allocated on when the rank in firstAvailable decides
+
+
+@dataclass(slots=True)
+class Placement:
+    node: str
+    claims: list[ResourceClaim] = field(default_factory=list)  # of the pod, each once
+    allocations: list[tuple[ResourceClaim, dict[str, Any]]] = field(default_factory=list)  # new ones, to be written
+    extended: ExtendedClaim | None = None
+
+
+class Attempt:
+    """What one pod's filters need, computed once for all nodes."""
+
+    def __init__(self, state: State, info: PodInfo, now: datetime, new_uid: Callable[[], str]) -> None:
+        self.state, self.info = state, info
+        self.devices = PodDevices(state, info, now, new_uid)
+        self.fits = state.static.of(info)
+        self.spread = Spread.of(info, state.nodes) if info.solitary else None
+        self.neighbours = (
+            Neighbours.of(info, state.nodes, state.namespaces) if info.solitary or state.nodes.anti_affinity else None
+        )
+        self.nominated = _nominated_by_node(state, info) if state.nominated else {}
+        self.failures: dict[str, Failure] = {}  # by node, of the allocator
+
+    def accepts(self, node: NodeInfo) -> bool:
+        """All filters but the allocator; the static ones have spoken already."""
+        info = self.info
+        if info.ports and node.has_port_conflict(info.ports):
+            return False
+        if not filters.fits_resources(info, node, self.devices.provided):
+            return False
+        if self.nominated and not self._leaves_room(node):
+            return False
+        if self.spread is not None and self.spread.reject(node) is not None:
+            return False
+        if self.neighbours is not None and self.neighbours.reject(node) is not None:
+            return False
+        return not self.devices.needed or not self.devices.unavailable(node)
+
+    def _leaves_room(self, node: NodeInfo) -> bool:
+        """Pods of at least this priority that wait for their victims to leave the node count as there (upstream: nominated pods)."""
+        waiting = self.nominated.get(node.name)
+        if not waiting:
+            return True
+        if self.devices.unallocated and any(other.claims for other in waiting):
+            return False  # the devices that come free are theirs
+        for other in waiting:
+            node.add(other)
+        try:
+            return filters.dynamic(self.info, node, self.devices.provided) is None
+        finally:
+            for other in waiting:
+                node.remove(other.uid)
+
+    def candidates(self) -> Iterator[NodeInfo]:
+        """Nodes that pass the static filters and may have the devices, from where the last search stopped."""
+        nodes, bits = self.state.nodes, self.fits.bits & self.state.nodes.present
+        for name in dict.fromkeys((self.info.nominated_node, self.devices.only_node() or "")):
+            if name and (node := nodes.by_name.get(name)) is not None and bits >> node.slot & 1:
+                yield node
+        if self.devices.only_node() is not None:
+            return
+        single = self.devices.single_variant
+        if single is not None and single.feasible is not None:
+            for name in single.feasible.after(self.state.last_node):
+                found = nodes.by_name.get(name)
+                if found is not None and bits >> found.slot & 1:
+                    yield found
+            return
+        last = nodes.by_name.get(self.state.last_node)
+        start = last.slot + 1 if last is not None else 0
+        yield from nodes.of(bits >> start << start)
+        yield from nodes.of(bits & ((1 << start) - 1))
+
+
+def _nominated_by_node(state: State, info: PodInfo) -> dict[str, list[PodInfo]]:
+    found: dict[str, list[PodInfo]] = {}
+    for other, node in state.nominated.values():
+        if other.uid != info.uid and other.priority >= info.priority:
+            found.setdefault(node, []).append(other)
+    return found
+
+
+def decide(
+    state: State, info: PodInfo, now: datetime, new_uid: Callable[[], str]
+) -> tuple[Placement | Diagnosis, Attempt | None]:
+    """SchedulingError when the attempt failed rather than found nothing."""
+    try:
+        attempt = Attempt(state, info, now, new_uid)
+    except Rejected as rejected:
+        return Diagnosis(len(state.nodes), prefilter=rejected.rejection), None
+    placement = _search(attempt)
+    if placement is not None:
+        return placement, attempt
+    return diagnose(attempt), attempt
+
+
+def _search(attempt: Attempt) -> Placement | None:
+    sample = attempt.state.policy.sample
+    batch: list[NodeInfo] = []
+    tried: set[str] = set()
+    for node in attempt.candidates():
+        if node.name in tried or not attempt.accepts(node):
+            continue
+        tried.add(node.name)
+        batch.append(node)
+        if node.name == attempt.info.nominated_node or len(batch) >= sample:
+            if (placement := _best_of(attempt, batch)) is not None:
+                return placement
+            batch = []
+    return _best_of(attempt, batch) if batch else None
+
+
+def _best_of(attempt: Attempt, batch: list[NodeInfo]) -> Placement | None:
+    state = attempt.state
+    order = score.best_first(
+        attempt.info,
+        batch,
+        placement=state.policy.placement,
+        spread=attempt.spread,
+        neighbours=attempt.neighbours,
+    )
+    if has_alternatives(attempt.devices.unallocated):
+        return _best_alternative(attempt, batch, order)
+    for index in order:
+        node = batch[index]
+        found = _allocate(attempt, node)
+        if found is not None:
+            state.last_node = batch[-1].name if len(batch) > 1 else node.name
+            return _placement(attempt, node, *found)
+    return None
+
+
+def _best_alternative(attempt: Attempt, batch: list[NodeInfo], order: list[int]) -> Placement | None:
+    """firstAvailable: a node where the better alternative is free beats one with more room."""
+    fitting: list[tuple[NodeInfo, Allocation | None, Variant | None]] = []
+    for index in order:
+        found = _allocate(attempt, batch[index])
+        if found is not None:
+            fitting.append((batch[index], *found))
+            if len(fitting) >= COMPARED_ALTERNATIVES:
+                break
+    if not fitting:
+        return None
+    ranks = [alternative_rank(v.claims, a.results) if a and v else 0 for _, a, v in fitting]
+    best = score.best_first(
+        attempt.info,
+        [node for node, _, _ in fitting],
+        placement=attempt.state.policy.placement,
+        spread=attempt.spread,
+        neighbours=attempt.neighbours,
+        extra=ranks,
+    )[0]
+    node, allocation, variant = fitting[best]
+    attempt.state.last_node = node.name
+    return _placement(attempt, node, allocation, variant)
+
+
+def _allocate(attempt: Attempt, node: NodeInfo) -> tuple[Allocation | None, Variant | None] | None:
+    """Devices on the node: (None, None) when none are needed, None when there are not enough."""
+    devices = attempt.devices
+    if not devices.needed:
+        return None, None
+    variant = devices.variant_for(node)
+    if not isinstance(variant, Variant):
+        return None
+    if not variant.claims:
+        return None, variant
+    if variant.feasible is not None and node.name not in variant.feasible:
+        return None
+    outcome = devices.allocate(node, variant)
+    if isinstance(outcome, Failure):
+        attempt.failures[node.name] = outcome
+        return None
+    return outcome, variant
+
+
+def _placement(attempt: Attempt, node: NodeInfo, allocation: Allocation | None, variant: Variant | None) -> Placement:
+    claims = list({uid_of(claim): claim for claim in attempt.devices.claims}.values())
+    placement = Placement(node.name, claims)
+    if allocation is not None and variant is not None:
+        taken: set[str] = set()
+        for claim, result in zip(variant.claims, allocation.results, strict=True):
+            if (uid := uid_of(claim)) not in taken:  # one claim under two names is written once
+                taken.add(uid)
+                placement.allocations.append((claim, result))
+        placement.extended = variant.extended
+    return placement
+
+
+# -- no node
+
+
+def diagnose(attempt: Attempt) -> Diagnosis:
+    """Why not, node by node, as Kubernetes words it. Raises what upstream treats as an error of the whole attempt."""
+    state = attempt.state
+    diagnosis = Diagnosis(len(state.nodes))
+    explained = ""
+    budget = DIAGNOSED_ALLOCATIONS
+    for node in state.nodes:
+        rejection = attempt.fits.rejections.get(node.slot) or _dynamic_rejection(attempt, node)
+        if rejection is None:
+            rejection = _device_rejection(attempt, node, may_allocate=budget > 0)
+            if node.name in attempt.failures:
+                budget -= 1
+                explained = explained or node.name
+        diagnosis.rejections[node.name] = rejection
+    _raise_errors(attempt)
+    if explained:
+        diagnosis.advice = _advice(attempt.failures[explained])
+    return diagnosis
+
+
+def _dynamic_rejection(attempt: Attempt, node: NodeInfo) -> Rejection | None:
+    rejection = filters.dynamic(attempt.info, node, attempt.devices.provided)
+    if rejection is None and attempt.nominated and not attempt._leaves_room(node):
+        rejection = Rejection("NodeResourcesFit", ("Too many pods",), resolvable=True)
+    if rejection is None and attempt.spread is not None:
+        rejection = attempt.spread.reject(node)
+    if rejection is None and attempt.neighbours is not None:
+        rejection = attempt.neighbours.reject(node)
+    return rejection
+
+
+def _device_rejection(attempt: Attempt, node: NodeInfo, *, may_allocate: bool) -> Rejection:
+    variant = attempt.devices.variant_for(node)
+    if not isinstance(variant, Variant):
+        return variant
+    if variant.claims:
+        failure = attempt.failures.get(node.name)
+        if failure is None and may_allocate:
+            outcome = attempt.devices.allocate(node, variant)
+            if isinstance(outcome, Failure):
+                attempt.failures[node.name] = failure = outcome
+        if failure is not None:
+            text = failure.message if failure.kind == "invalid" else CANNOT_ALLOCATE
+            return Rejection(PLUGIN, (text,))
+        if not may_allocate and variant.feasible is not None and node.name not in variant.feasible:
+            return NO_DEVICES
+    return NOT_AVAILABLE if attempt.devices.unavailable(node) else NO_DEVICES
+
+
+def _raise_errors(attempt: Attempt) -> None:
+    for failure in attempt.failures.values():
+        if failure.kind == "error":
+            raise SchedulingError(f'running "{PLUGIN}" filter plugin: {failure.message}')
+    for failure in attempt.failures.values():
+        if failure.kind == "gave-up":
+            raise SchedulingError(
+                f'running "{PLUGIN}" filter plugin: node {failure.node}: timed out trying to allocate devices'
+            )
+
+
+def _advice(failure: Failure) -> str:
+    explanation = failure.explain()
+    parts = [blocker.text for blocker in explanation.blockers[:2]] or [explanation.summary]
+    parts += [suggestion.text for suggestion in explanation.suggestions[:1]]
+    return f"node {failure.node}: {'; '.join(part for part in parts if part)}"

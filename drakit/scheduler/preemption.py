@@ -1,0 +1,198 @@
+"""Preemption: which pods of lower priority to delete so that a pod fits (upstream: DefaultPreemption), for devices too.
+
+Upstream never preempts for devices: its allocator's "no" counts as final. Here a victim's claims are freed with it when no pod
+outside the victims has them reserved, and the allocator is asked again. For devices alone a disruption budget is never broken;
+for CPU, memory and ports it is, as upstream does, when nothing else helps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from lightkube.models.policy_v1 import PodDisruptionBudget
+from lightkube.models.resource_v1 import ResourceClaim
+
+from drakit.allocator import Failure
+from drakit.scheduler import filters
+from drakit.scheduler.claims import PLUGIN, allocation_of, reserved_for, uid_of
+from drakit.scheduler.decide import Attempt
+from drakit.scheduler.devices import Variant
+from drakit.scheduler.nodes import NodeInfo
+from drakit.scheduler.outcome import NO_VICTIMS, Diagnosis, preemption_message
+from drakit.scheduler.pods import PodInfo, is_deleting
+from drakit.scheduler.selectors import label_selector_matches
+from drakit.scheduler.state import State
+
+MAX_NODES = 100  # candidates examined (upstream: 10 % of the nodes, at least 100)
+EPOCH = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    node: str
+    victims: tuple[PodInfo, ...]
+    violations: int = 0  # disruption budgets broken
+
+
+def preempt(attempt: Attempt, diagnosis: Diagnosis) -> tuple[Preemption | None, str]:
+    """The best preemption, or why there is none (the text that follows the filters' reasons)."""
+    state, info = attempt.state, attempt.info
+    if (why := _ineligible(state, info)) is not None:
+        return None, f"preemption: {why}"
+    lowest = min((pod.priority for node in state.nodes for pod in node.pods.values()), default=None)
+    statuses: dict[str, str] = {}
+    candidates: list[Preemption] = []
+    for name, rejection in diagnosis.rejections.items():
+        by_devices = rejection.plugin == PLUGIN and not rejection.resolvable
+        if not rejection.resolvable and not by_devices:
+            continue
+        found = None
+        if lowest is not None and lowest < info.priority and len(candidates) < MAX_NODES:
+            found = _victims_on(attempt, state.nodes.by_name[name])
+            if found is not None and by_devices and found.violations:
+                found = None
+        if found is not None:
+            candidates.append(found)
+        elif not by_devices:
+            statuses[name] = NO_VICTIMS
+    if not candidates:
+        return None, preemption_message(diagnosis.total_nodes, statuses)
+    return min(candidates, key=_cost), ""
+
+
+def _ineligible(state: State, info: PodInfo) -> str | None:
+    spec = info.pod.spec
+    assert spec is not None
+    if spec.preemptionPolicy == "Never":
+        return "not eligible due to preemptionPolicy=Never."
+    nominated = state.nodes.by_name.get(info.nominated_node) if info.nominated_node else None
+    if nominated is not None and any(
+        is_deleting(pod.pod) and pod.priority < info.priority for pod in nominated.pods.values()
+    ):
+        return "not eligible due to a terminating pod on the nominated node."
+    return None
+
+
+def _cost(candidate: Preemption) -> tuple[Any, ...]:
+    """Upstream's order: broken budgets, highest victim, sum of priorities, number, and the younger victims' node first."""
+    priorities = [victim.priority for victim in candidate.victims]
+    top = max(priorities)
+    earliest = min((_started(v) for v in candidate.victims if v.priority == top), default=EPOCH)
+    return (
+        candidate.violations,
+        top,
+        sum(priority + (1 << 31) for priority in priorities),
+        len(priorities),
+        -earliest.timestamp() if earliest != EPOCH else 0,
+    )
+
+
+def _started(info: PodInfo) -> datetime:
+    stamp: Any = info.pod.status.startTime if info.pod.status else None
+    if stamp is None:
+        stamp = info.pod.metadata.creationTimestamp if info.pod.metadata else None
+    return stamp if isinstance(stamp, datetime) else EPOCH
+
+
+def _victims_on(attempt: Attempt, node: NodeInfo) -> Preemption | None:
+    """All lower-priority pods away: does it fit? Then spare as many as possible, the most important first."""
+    state, info = attempt.state, attempt.info
+    lower = [pod for pod in node.pods.values() if pod.priority < info.priority]
+    if not lower:
+        return None
+    lower.sort(key=lambda pod: (-pod.priority, _started(pod)))
+    violating, others = _split_by_budgets(lower, state.budgets.values())
+    victims = {pod.uid: pod for pod in lower}
+    with _without(state, node, victims.values()):
+        if not _fits(attempt, node):
+            return None
+    for pod in (*violating, *others):
+        rest = [victim for victim in victims.values() if victim.uid != pod.uid]
+        with _without(state, node, rest):
+            if _fits(attempt, node):
+                del victims[pod.uid]
+    if not victims:
+        return None
+    broken = sum(1 for pod in violating if pod.uid in victims)
+    return Preemption(node.name, tuple(victims.values()), broken)
+
+
+def _fits(attempt: Attempt, node: NodeInfo) -> bool:
+    """As `Attempt.accepts` and the allocator, with the node as it is now: spread and affinity are counted afresh upstream; here
+    a node they reject for good is no candidate."""
+    devices = attempt.devices
+    if filters.dynamic(attempt.info, node, devices.provided) is not None:
+        return False
+    if attempt.spread is not None and attempt.spread.reject(node) is not None:
+        return False
+    if attempt.neighbours is not None and attempt.neighbours.reject(node) is not None:
+        return False
+    if not devices.needed:
+        return True
+    if devices.unavailable(node):
+        return False
+    variant = devices.variant_for(node)
+    if not isinstance(variant, Variant):
+        return False
+    return not variant.claims or not isinstance(devices.allocate(node, variant), Failure)
+
+
+@contextmanager
+def _without(state: State, node: NodeInfo, victims: Iterable[PodInfo]) -> Iterator[None]:
+    """The state as if the victims were gone, with the devices that only they use; put back afterwards."""
+    gone = list(victims)
+    freed = _freed_claims(state, gone)
+    for pod in gone:
+        node.remove(pod.uid)
+    for claim in freed:
+        state.allocated.remove_claim(uid_of(claim))
+    try:
+        yield
+    finally:
+        for claim in freed:
+            state.allocated.set_claim(claim)
+        for pod in gone:
+            node.add(pod)
+
+
+def _freed_claims(state: State, victims: Sequence[PodInfo]) -> list[ResourceClaim]:
+    uids = {pod.uid for pod in victims}
+    found: dict[str, ResourceClaim] = {}
+    for pod in victims:
+        keys = list(state.claims.keys_of(pod)) if pod.claims else []
+        claims = [state.claims.stored.get(key) for key in keys] + [state.claims.extended_claim(pod.uid)]
+        for claim in claims:
+            if claim is None or allocation_of(claim) is None or uid_of(claim) in found:
+                continue
+            consumers = {entry.uid for entry in reserved_for(claim)} | state.claims.pending.get(uid_of(claim), set())
+            if consumers <= uids:
+                found[uid_of(claim)] = claim
+    return list(found.values())
+
+
+def _split_by_budgets(
+    pods: Sequence[PodInfo], budgets: Iterable[PodDisruptionBudget]
+) -> tuple[list[PodInfo], list[PodInfo]]:
+    """Pods whose deletion a disruption budget no longer allows (counting the earlier ones), and the others."""
+    allowed = [(b, (b.status.disruptionsAllowed if b.status else 0) or 0) for b in budgets]
+    left = [count for _, count in allowed]
+    violating: list[PodInfo] = []
+    others: list[PodInfo] = []
+    for pod in pods:
+        broken = False
+        for index, (budget, _) in enumerate(allowed):
+            meta, spec = budget.metadata, budget.spec
+            if meta is None or spec is None or meta.namespace != pod.namespace or not pod.labels:
+                continue
+            if not label_selector_matches(spec.selector, pod.labels):
+                continue
+            if pod.name in ((budget.status.disruptedPods if budget.status else None) or {}):
+                continue  # already on its way out and counted
+            left[index] -= 1
+            broken = broken or left[index] < 0
+        (violating if broken else others).append(pod)
+    return violating, others

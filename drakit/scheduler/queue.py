@@ -1,0 +1,230 @@
+"""The pods that wait: ready ones by priority and age, those backing off, those that nothing yet could help, those not to be tried.
+
+Pure: times are passed in. A decision is made without giving up control, so no event can fall between a decision and the pod's
+return to the queue, and there is no bookkeeping of pods "in flight" as upstream's queue needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from heapq import heappop, heappush
+from itertools import count
+
+from drakit.scheduler.pods import PodInfo
+
+FIRST_BACKOFF = 1.0
+LAST_BACKOFF = 10.0
+UNSCHEDULABLE_LIMIT = 300.0  # after this long an unschedulable pod is tried again, whatever happened
+
+ACTIVE, BACKOFF, UNSCHEDULABLE, GATED = "active", "backoff", "unschedulable", "gated"
+
+
+class Waiting:
+    """A pod in the queue (or just popped)."""
+
+    __slots__ = ("added", "attempts", "claim_keys", "first_seen", "gate", "info", "plugins", "state", "until")
+
+    def __init__(self, info: PodInfo, now: float) -> None:
+        self.info = info
+        self.added = now  # orders pods of equal priority
+        self.first_seen = now
+        self.attempts = 0
+        self.state = ""
+        self.until = 0.0  # end of the backoff
+        self.plugins: frozenset[str] = frozenset()  # who rejected it last
+        self.gate = ""  # why it is not to be tried (PreEnqueue)
+        self.claim_keys: frozenset[str] = frozenset()
+
+
+class SchedulingQueue:
+    def __init__(self) -> None:
+        self._pods: dict[str, Waiting] = {}  # by UID: everything that waits
+        self._active: list[tuple[int, float, int, Waiting]] = []
+        self._backoff: list[tuple[float, int, Waiting]] = []
+        self._by_plugin: dict[str, dict[str, Waiting]] = {}  # unschedulable, by rejecting plugin
+        self._by_claim: dict[str, dict[str, Waiting]] = {}  # gated and unschedulable, by the claims they name
+        self._order = count()
+        self.hints = 0  # pods asked whether an event helps; tests see that this stays small
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._pods
+
+    def get(self, uid: str) -> Waiting | None:
+        return self._pods.get(uid)
+
+    def waiting(self) -> Iterator[Waiting]:
+        return iter(self._pods.values())
+
+    def counts(self) -> dict[str, int]:
+        found = {ACTIVE: 0, BACKOFF: 0, UNSCHEDULABLE: 0, GATED: 0}
+        for waiting in self._pods.values():
+            found[waiting.state] += 1
+        return found
+
+    # -- in
+
+    def add(self, info: PodInfo, now: float) -> Waiting:
+        waiting = Waiting(info, now)
+        self._pods[info.uid] = waiting
+        self._activate(waiting)
+        return waiting
+
+    def gate(self, waiting: Waiting, why: str, claim_keys: Iterable[str] = ()) -> None:
+        """Not to be tried until someone calls `activate`: scheduling gates, claims that do not exist yet."""
+        self._leave(waiting)
+        waiting.gate = why
+        waiting.state = GATED
+        self._pods[waiting.info.uid] = waiting
+        self._index_claims(waiting, claim_keys)
+
+    def unschedulable(
+        self, waiting: Waiting, plugins: frozenset[str], now: float, claim_keys: Iterable[str] = ()
+    ) -> None:
+        """Nothing takes it; it waits for an event that concerns one of the plugins."""
+        self._leave(waiting)
+        waiting.plugins = plugins
+        waiting.state = UNSCHEDULABLE
+        waiting.until = now + backoff(waiting.attempts)
+        waiting.added = now
+        self._pods[waiting.info.uid] = waiting
+        for plugin in plugins:
+            self._by_plugin.setdefault(plugin, {})[waiting.info.uid] = waiting
+        self._index_claims(waiting, claim_keys)
+
+    def failed(self, waiting: Waiting, now: float) -> None:
+        """The attempt ended in an error: again after a while, whatever happens."""
+        self._leave(waiting)
+        waiting.until = now + backoff(waiting.attempts)
+        self._pods[waiting.info.uid] = waiting
+        self._back_off(waiting)
+
+    # -- out
+
+    def pop(self) -> Waiting | None:
+        while self._active:
+            waiting = heappop(self._active)[3]
+            if waiting.state == ACTIVE and self._pods.get(waiting.info.uid) is waiting:
+                del self._pods[waiting.info.uid]
+                waiting.state = ""
+                waiting.attempts += 1
+                return waiting
+        return None
+
+    def take(self, uid: str) -> Waiting | None:
+        """Remove one pod, whatever its state: it goes with its group."""
+        waiting = self._pods.get(uid)
+        if waiting is not None:
+            self.delete(uid)
+            waiting.attempts += 1
+        return waiting
+
+    def delete(self, uid: str) -> None:
+        waiting = self._pods.get(uid)
+        if waiting is not None:
+            self._leave(waiting)
+
+    def replace(self, info: PodInfo) -> Waiting | None:
+        """A new version of a waiting pod; it keeps its place."""
+        waiting = self._pods.get(info.uid)
+        if waiting is None:
+            return None
+        again = waiting.state == ACTIVE and info.priority != waiting.info.priority
+        waiting.info = info
+        if again:
+            self._activate(waiting)
+        return waiting
+
+    # -- wake-ups
+
+    def activate(self, waiting: Waiting, now: float) -> None:
+        """To be tried again, once its backoff is over."""
+        if waiting.state in (ACTIVE, BACKOFF, ""):
+            return
+        unschedulable = waiting.state == UNSCHEDULABLE
+        self._leave(waiting)
+        self._pods[waiting.info.uid] = waiting
+        if unschedulable and waiting.until > now:
+            self._back_off(waiting)
+        else:
+            self._activate(waiting)
+
+    def wake(self, plugins: Iterable[str], helps: Callable[[Waiting], bool], now: float) -> int:
+        """An event happened that these plugins care about: their pods that it may help are tried again."""
+        woken: dict[str, Waiting] = {}
+        for plugin in plugins:
+            for uid, waiting in self._by_plugin.get(plugin, {}).items():
+                if uid not in woken:
+                    self.hints += 1
+                    if helps(waiting):
+                        woken[uid] = waiting
+        for waiting in woken.values():
+            self.activate(waiting, now)
+        return len(woken)
+
+    def naming_claim(self, key: str) -> list[Waiting]:
+        return list(self._by_claim.get(key, {}).values())
+
+    def flush(self, now: float) -> None:
+        """Backoffs that are over, and (upstream: every 30 s) pods that waited five minutes for any event."""
+        while self._backoff and self._backoff[0][0] <= now:
+            waiting = heappop(self._backoff)[2]
+            if waiting.state == BACKOFF and self._pods.get(waiting.info.uid) is waiting:
+                self._activate(waiting)
+
+    def flush_unschedulable(self, now: float) -> None:
+        late = [w for w in self._pods.values() if w.state == UNSCHEDULABLE and now - w.added >= UNSCHEDULABLE_LIMIT]
+        for waiting in late:
+            self.activate(waiting, now)
+
+    def next_deadline(self) -> float | None:
+        while self._backoff and self._backoff[0][2].state != BACKOFF:
+            heappop(self._backoff)
+        return self._backoff[0][0] if self._backoff else None
+
+    @property
+    def has_active(self) -> bool:
+        while self._active:
+            waiting = self._active[0][3]
+            if waiting.state == ACTIVE and self._pods.get(waiting.info.uid) is waiting:
+                return True
+            heappop(self._active)
+        return False
+
+    # -- states
+
+    def _activate(self, waiting: Waiting) -> None:
+        waiting.state = ACTIVE
+        heappush(self._active, (-waiting.info.priority, waiting.added, next(self._order), waiting))
+
+    def _back_off(self, waiting: Waiting) -> None:
+        waiting.state = BACKOFF
+        heappush(self._backoff, (waiting.until, next(self._order), waiting))
+
+    def _index_claims(self, waiting: Waiting, keys: Iterable[str]) -> None:
+        waiting.claim_keys = frozenset(keys)
+        for key in waiting.claim_keys:
+            self._by_claim.setdefault(key, {})[waiting.info.uid] = waiting
+
+    def _leave(self, waiting: Waiting) -> None:
+        """Out of whatever state it is in; entries in the heaps are skipped when they come up."""
+        uid = waiting.info.uid
+        self._pods.pop(uid, None)
+        for plugin in waiting.plugins:
+            if (members := self._by_plugin.get(plugin)) is not None:
+                members.pop(uid, None)
+        for key in waiting.claim_keys:
+            if (members := self._by_claim.get(key)) is not None:
+                members.pop(uid, None)
+                if not members:
+                    del self._by_claim[key]
+        waiting.plugins = frozenset()
+        waiting.claim_keys = frozenset()
+        waiting.gate = ""
+        waiting.state = ""
+
+
+def backoff(attempts: int) -> float:
+    return float(min(FIRST_BACKOFF * 2 ** min(max(attempts - 1, 0), 10), LAST_BACKOFF))

@@ -1,0 +1,115 @@
+"""All that decisions read, in one place: nodes and pods, claims, inventory, classes, budgets; and how much of it is assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import monotonic
+
+from lightkube.models.core_v1 import Namespace, Node
+from lightkube.models.policy_v1 import PodDisruptionBudget
+from lightkube.models.resource_v1 import DeviceClass, DeviceTaintRule, ResourceSlice
+
+from drakit.allocator import Allocated, Features, Inventory
+from drakit.api.gates import FeatureGates
+from drakit.scheduler.claims import Claims
+from drakit.scheduler.extended import ClassesByResource
+from drakit.scheduler.filters import StaticFits
+from drakit.scheduler.nodes import Nodes
+from drakit.scheduler.pods import PodInfo
+
+SPREAD, PACK = "spread", "pack"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the operator may choose."""
+
+    placement: str = SPREAD  # spread: least allocated node first; pack: most allocated first
+    sample: int = 24  # feasible nodes compared per pod (upstream: 100 or more, of which it scores all)
+    filter_timeout: float = 10.0  # DynamicResourcesArgs.filterTimeout
+    binding_timeout: float = 600.0  # DynamicResourcesArgs.bindingTimeout
+    clock: Callable[[], float] = monotonic  # bounds one allocator call
+
+
+@dataclass(slots=True)
+class State:
+    gates: FeatureGates = field(default_factory=FeatureGates.default)
+    policy: Policy = field(default_factory=Policy)
+    nodes: Nodes = field(default_factory=Nodes)
+    inventory: Inventory = field(default_factory=Inventory)
+    allocated: Allocated = field(default_factory=Allocated)
+    classes: dict[str, DeviceClass] = field(default_factory=dict)
+    resources: ClassesByResource = field(default_factory=ClassesByResource)
+    namespaces: dict[str, dict[str, str]] = field(default_factory=dict)
+    budgets: dict[str, PodDisruptionBudget] = field(default_factory=dict)
+    nominated: dict[str, tuple[PodInfo, str]] = field(default_factory=dict)  # pod UID -> pod, node it waits for
+    revision: int = 0  # moves with every change that a decision could see
+    last_node: str = ""  # where the last search stopped; the next starts behind it
+    claims: Claims = field(init=False)
+    static: StaticFits = field(init=False)
+    features: Features = field(init=False)
+    binding_conditions: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.claims = Claims(self.allocated)
+        self.static = StaticFits(self.nodes)
+        self.features = Features.from_gates(self.gates)
+        self.binding_conditions = self.gates.enabled("DRADeviceBindingConditions") and self.gates.enabled(
+            "DRAResourceClaimDeviceStatus"
+        )
+
+    def set_node(self, node: Node) -> bool:
+        changed = self.nodes.set_node(node)
+        if changed:  # heartbeats change nothing that is looked at here
+            self.revision += 1
+            self.inventory.set_node(node)
+        return changed
+
+    def remove_node(self, name: str) -> None:
+        self.revision += 1
+        self.nodes.remove_node(name)
+        self.inventory.remove_node(name)
+
+    def set_slice(self, slice_: ResourceSlice) -> None:
+        self.revision += 1
+        self.inventory.set_slice(slice_)
+
+    def remove_slice(self, name: str) -> None:
+        self.revision += 1
+        self.inventory.remove_slice(name)
+
+    def set_class(self, device_class: DeviceClass) -> None:
+        assert device_class.metadata is not None
+        assert device_class.metadata.name
+        self.revision += 1
+        self.classes[device_class.metadata.name] = device_class
+        self.inventory.set_class(device_class)
+        self.resources.set(device_class)
+
+    def remove_class(self, name: str) -> None:
+        self.revision += 1
+        self.classes.pop(name, None)
+        self.inventory.remove_class(name)
+        self.resources.remove(name)
+
+    def set_rule(self, rule: DeviceTaintRule) -> None:
+        self.revision += 1
+        self.inventory.set_rule(rule)
+
+    def remove_rule(self, name: str) -> None:
+        self.revision += 1
+        self.inventory.remove_rule(name)
+
+    def set_namespace(self, namespace: Namespace) -> None:
+        assert namespace.metadata is not None
+        assert namespace.metadata.name
+        self.namespaces[namespace.metadata.name] = namespace.metadata.labels or {}
+
+    def place(self, info: PodInfo, node_name: str) -> None:
+        self.revision += 1
+        self.nodes.place(info, node_name)
+
+    def displace(self, uid: str) -> None:
+        self.revision += 1
+        self.nodes.displace(uid)
