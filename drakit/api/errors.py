@@ -11,6 +11,7 @@ Texts are those of Kubernetes, because people and programs search for them.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -113,6 +114,11 @@ class FieldError:
     field: str
     value: Any
     detail: str = ""
+    # Found by a rule that Kubernetes declares with the type: those are listed after the others.
+    declared: bool = dataclasses.field(default=False, compare=False)
+
+    def as_declared(self) -> FieldError:
+        return dataclasses.replace(self, declared=True)
 
     @property
     def body(self) -> str:

@@ -16,6 +16,8 @@ from drakit.api.gates import FeatureGates
 
 __all__ = [
     "ALL_VERBS",
+    "AccessChecker",
+    "ExpressionCheck",
     "ExpressionChecker",
     "Kind",
     "NoExpressions",
@@ -31,42 +33,72 @@ Object = dict[str, Any]
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
-class ExpressionChecker(Protocol):
-    """Compiles and prices the expressions that objects carry; implemented by `drakit.cel`.
+class ExpressionCheck(Protocol):
+    """What is known of one expression."""
 
-    Each returns the errors found at `path` (the path of the expression itself), none when the expression is good.
-    `stored` expressions were accepted before: they are compiled with everything any version knew.
+    @property
+    def error_type(self) -> str:
+        """ "" when it is good, else invalid or internal."""
+        ...
+
+    @property
+    def error(self) -> str: ...
+
+    @property
+    def max_cost(self) -> int: ...
+
+
+class ExpressionChecker(Protocol):
+    """Compiles and prices the CEL expressions that objects carry; implemented by `drakit.cel`.
+
+    `stored` expressions were accepted before: they are compiled with everything that any version knew.
     """
 
-    def device_selector(self, expression: str, path: str, *, gates: FeatureGates, stored: bool) -> list[FieldError]:
-        """A selector: must be a bool over `device`, within the cost limit."""
-        ...
+    def check_selector(self, expression: str, *, stored: bool, gates: FeatureGates) -> ExpressionCheck: ...
 
-    def derived_attribute(
-        self, expression: str, path: str, *, gates: FeatureGates, stored: bool
-    ) -> tuple[list[FieldError], int]:
-        """A derived attribute: errors, and the estimated cost (summed over the claim by the caller)."""
-        ...
+    def check_derived(self, expression: str, *, stored: bool, gates: FeatureGates) -> ExpressionCheck: ...
 
-    def admission(self, expression: str, path: str, *, context: Mapping[str, Any]) -> list[FieldError]:
-        """An expression of an admission policy. `context` says where it stands: `use` (validation, messageExpression, variable,
-        matchCondition, auditAnnotation), `variables` (names to types) and `has_params`."""
-        ...
+
+@dataclass(frozen=True, slots=True)
+class _Good:
+    error_type: str = ""
+    error: str = ""
+    max_cost: int = 0
 
 
 class NoExpressions:
     """Accepts every expression: for callers that have no engine at hand (offline conversion, unit tests)."""
 
-    def device_selector(self, expression: str, path: str, *, gates: FeatureGates, stored: bool) -> list[FieldError]:
-        return []
+    def check_selector(self, expression: str, *, stored: bool, gates: FeatureGates) -> ExpressionCheck:
+        return _Good()
 
-    def derived_attribute(
-        self, expression: str, path: str, *, gates: FeatureGates, stored: bool
-    ) -> tuple[list[FieldError], int]:
-        return [], 0
+    def check_derived(self, expression: str, *, stored: bool, gates: FeatureGates) -> ExpressionCheck:
+        return _Good()
 
-    def admission(self, expression: str, path: str, *, context: Mapping[str, Any]) -> list[FieldError]:
-        return []
+
+class AccessChecker(Protocol):
+    """What the server knows of the requester and the namespace; some rules of ResourceClaims depend on it.
+
+    Without one (None in the context) these rules are not applied.
+    """
+
+    @property
+    def verb(self) -> str:
+        """update or patch."""
+        ...
+
+    @property
+    def node_name(self) -> str:
+        """The node that the requesting service account's token is bound to, or ""."""
+        ...
+
+    def allows_admin_access(self, namespace: str) -> bool:
+        """Whether the namespace has the label resource.kubernetes.io/admin-access: "true"."""
+        ...
+
+    def denial(self, verb: str, subresource: str, *, namespace: str, name: str) -> str:
+        """Why the requester may not do this to resourceclaims/<subresource>; "" when it may."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +108,7 @@ class WriteContext:
     gates: FeatureGates
     now: datetime  # UTC
     expressions: ExpressionChecker = field(default_factory=NoExpressions)
+    access: AccessChecker | None = None
     version: str = ""  # the API version of the request; some rules differ by it ("" is the storage version)
 
     @property

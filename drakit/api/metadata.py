@@ -2,163 +2,227 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from drakit.api.errors import FieldError, go_quote
+from drakit.api import formats
+from drakit.api.errors import FieldError, go_json
 
 __all__ = [
-    "dns_label",
-    "dns_subdomain",
-    "label_value",
-    "path_segment",
-    "qualified_name",
     "status_only",
     "validate",
+    "validate_annotations",
+    "validate_conditions",
+    "validate_labels",
     "validate_path_segment",
+    "validate_template",
     "validate_update",
 ]
 
 Object = dict[str, Any]
 NameCheck = Callable[[str, bool], Sequence[str]]
 
-_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
-_QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_IS_LABEL = re.compile(_LABEL).fullmatch
-_IS_SUBDOMAIN = re.compile(_SUBDOMAIN).fullmatch
-_IS_QUALIFIED = re.compile(_QUALIFIED).fullmatch
-_IS_LABEL_VALUE = re.compile(rf"({_QUALIFIED})?").fullmatch
-
-_LABEL_TEXT = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an "
-    "alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
-    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
-)
-_SUBDOMAIN_TEXT = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end "
-    "with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-)
-_QUALIFIED_TEXT = (
-    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
-    "(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-)
-_LABEL_VALUE_TEXT = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end "
-    "with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
-    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-)
-
-
-def _length(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-
-
-def _too_long(limit: int) -> str:
-    return f"must be no more than {limit} characters" if limit != 1 else "must be no more than 1 character"
-
-
-def dns_label(name: str) -> list[str]:
-    """What is wrong with a DNS label (RFC 1123)."""
-    errors = []
-    if _length(name) > 63:
-        errors.append(_too_long(63))
-    if not _IS_LABEL(name):
-        errors.append(_SUBDOMAIN_TEXT if _IS_SUBDOMAIN(name) and False else _LABEL_TEXT)
-    return errors
-
-
-def dns_subdomain(name: str) -> list[str]:
-    """What is wrong with a DNS subdomain (RFC 1123)."""
-    errors = []
-    if _length(name) > 253:
-        errors.append(_too_long(253))
-    if not _IS_SUBDOMAIN(name):
-        errors.append(_SUBDOMAIN_TEXT)
-    return errors
-
-
-def qualified_name(name: str) -> list[str]:
-    """What is wrong with a label key: name or prefix/name."""
-    errors = []
-    parts = name.split("/")
-    if len(parts) > 2:
-        return [
-            f"a qualified name {_QUALIFIED_TEXT} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        ]
-    if len(parts) == 2:
-        if not parts[0]:
-            errors.append("prefix part must be non-empty")
-        else:
-            errors += [f"prefix part {text}" for text in dns_subdomain(parts[0])]
-    last = parts[-1]
-    if not last:
-        errors.append("name part must be non-empty")
-    elif _length(last) > 63:
-        errors.append(f"name part {_too_long(63)}")
-    if not _IS_QUALIFIED(last):
-        errors.append(f"name part {_QUALIFIED_TEXT}")
-    return errors
-
-
-def label_value(value: str) -> list[str]:
-    errors = []
-    if _length(value) > 63:
-        errors.append(_too_long(63))
-    if not _IS_LABEL_VALUE(value):
-        errors.append(_LABEL_VALUE_TEXT)
-    return errors
-
-
-def path_segment(name: str, prefix: bool = False) -> list[str]:
-    """What keeps a name from being part of a URL path."""
-    if not prefix and name in (".", ".."):
-        return [f"may not be '{name}'"]
-    return [f"may not contain '{part}'" for part in ("/", "%") if part in name]
-
-
-def name_is(check: Callable[[str], list[str]]) -> NameCheck:
-    """A check for names from one for texts: a generateName may end in '-', the generated part follows."""
-
-    def check_name(name: str, prefix: bool) -> list[str]:
-        return check(_mask_trailing_dash(name) if prefix else name)
-
-    return check_name
-
-
-def _mask_trailing_dash(name: str) -> str:
-    return name[:-2] + "a" if len(name) > 1 and name.endswith("-") else name
+_MAX_ANNOTATIONS = 256 * 1024
+_MAX_MANAGER = 128
+_IMMUTABLE = "field is immutable"
+_NEGATIVE = "must be greater than or equal to 0"
 
 
 def validate(meta: Object, *, namespaced: bool, name: NameCheck | None, path: str = "metadata") -> list[FieldError]:
-    """What is wrong with metadata, whatever the operation."""
-    check = name or path_segment
+    """What is wrong with metadata in itself. `name` checks object names; None accepts any segment of a path."""
     errors: list[FieldError] = []
+    check = name or formats.path_segment
     generate = meta.get("generateName")
     if generate:
         errors += [FieldError.invalid(f"{path}.generateName", generate, text) for text in check(generate, True)]
     own = meta.get("name")
-    if not own:
-        errors.append(FieldError.required(f"{path}.name", "name or generateName is required"))
-    else:
+    if own:
         errors += [FieldError.invalid(f"{path}.name", own, text) for text in check(own, False)]
+    else:
+        errors.append(FieldError.required(f"{path}.name", "name or generateName is required"))
+    errors += _validate_namespace(meta.get("namespace"), namespaced, f"{path}.namespace")
+    if (meta.get("generation") or 0) < 0:
+        errors.append(FieldError.invalid(f"{path}.generation", meta["generation"], _NEGATIVE))
+    return errors + _validate_content(meta, path, finalizers=True)
+
+
+def _validate_namespace(namespace: str | None, namespaced: bool, path: str) -> list[FieldError]:
+    if not namespaced:
+        return [FieldError.forbidden(path, "not allowed on this type")] if namespace else []
+    if not namespace:
+        return [FieldError.required(path)]
+    return [FieldError.invalid(path, namespace, text) for text in formats.dns_label(namespace)]
+
+
+def _validate_content(meta: Object, path: str, *, finalizers: bool) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if meta.get("labels"):
+        errors += validate_labels(meta["labels"], f"{path}.labels")
+    if meta.get("annotations"):
+        errors += validate_annotations(meta["annotations"], f"{path}.annotations")
+    if meta.get("ownerReferences"):
+        errors += _validate_owners(meta["ownerReferences"], f"{path}.ownerReferences")
+    if finalizers and meta.get("finalizers"):
+        errors += _validate_finalizers(meta["finalizers"], f"{path}.finalizers")
+    if meta.get("managedFields"):
+        errors += _validate_managed_fields(meta["managedFields"], f"{path}.managedFields")
+    return errors
+
+
+def validate_labels(labels: dict[str, str], path: str) -> list[FieldError]:
+    errors = []
+    for key, value in labels.items():
+        errors += [FieldError.invalid(path, key, text) for text in formats.label_key(key)]
+        errors += [FieldError.invalid(path, value, text) for text in formats.label_value(value)]
+    return errors
+
+
+def validate_annotations(annotations: dict[str, str], path: str) -> list[FieldError]:
+    errors = [FieldError.invalid(path, key, text) for key in annotations for text in formats.label_key(key.lower())]
+    if sum(formats.length(key) + formats.length(value) for key, value in annotations.items()) > _MAX_ANNOTATIONS:
+        errors.append(FieldError.too_long(path, _MAX_ANNOTATIONS))
+    return errors
+
+
+def _validate_owners(owners: list[Object], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    controller = ""
+    for position, owner in enumerate(owners):
+        errors += _validate_owner(owner, f"{path}[{position}]")
+        if not owner.get("controller"):
+            continue
+        name = f"{owner.get('kind', '')}/{owner.get('name', '')}"
+        if controller:
+            detail = 'Only one reference can have Controller set to true. Found "true" in references for '
+            errors.append(FieldError.invalid(path, _ordered_owners(owners), f"{detail}{controller} and {name}"))
+        else:
+            controller = name
+    return errors
+
+
+def _ordered_owners(owners: list[Object]) -> list[Object]:
+    names = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
+    return [{name: owner[name] for name in names if name in owner} for owner in owners]
+
+
+def _validate_owner(owner: Object, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    version = owner.get("apiVersion") or ""
+    if not version:
+        errors.append(FieldError.required(f"{path}.apiVersion", "must not be empty"))
+    elif version.count("/") > 1 or not version.rpartition("/")[2]:
+        errors.append(FieldError.invalid(f"{path}.apiVersion", version, "must be <group>/<version> or <version>"))
+    for name in ("kind", "name", "uid"):
+        if not owner.get(name):
+            errors.append(FieldError.required(f"{path}.{name}", "must not be empty"))
+    if version == "v1" and owner.get("kind") == "Event":
+        errors.append(
+            FieldError.invalid(path, _ordered_owners([owner])[0], "/v1, Kind=Event is disallowed from being an owner")
+        )
+    return errors
+
+
+def _validate_finalizers(finalizers: list[str], path: str) -> list[FieldError]:
+    errors = [FieldError.invalid(path, name, text) for name in finalizers for text in formats.label_key(name)]
+    if "orphan" in finalizers and "foregroundDeletion" in finalizers:
+        detail = "finalizer orphan and foregroundDeletion cannot be both set"
+        errors.append(FieldError.invalid(path, finalizers, detail))
+    return errors
+
+
+def _validate_managed_fields(entries: list[Object], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for position, entry in enumerate(entries):
+        here = f"{path}[{position}]"
+        operation = entry.get("operation") or ""
+        if not operation:
+            errors.append(FieldError.required(f"{here}.operation", "must not be empty"))
+        elif operation not in ("Apply", "Update"):
+            errors.append(FieldError.not_supported(f"{here}.operation", operation, ("Apply", "Update")))
+        if entry.get("fieldsType") not in (None, "", "FieldsV1"):
+            errors.append(FieldError.invalid(f"{here}.fieldsType", entry["fieldsType"], "must be `FieldsV1`"))
+        errors += validate_field_manager(entry.get("manager") or "", f"{here}.manager")
+        if formats.length(entry.get("subresource") or "") > 256:
+            errors.append(FieldError.too_long(f"{here}.subresource", 256))
+    return errors
+
+
+def validate_field_manager(manager: str, path: str = "fieldManager") -> list[FieldError]:
+    errors = [FieldError.too_long(path, _MAX_MANAGER)] if formats.length(manager) > _MAX_MANAGER else []
+    position = 0
+    for char in manager:
+        if not char.isprintable():
+            detail = f"invalid character U+{ord(char):04X} (at position {position})"
+            errors.append(FieldError.invalid(path, manager, detail))
+        position += formats.length(char)
     return errors
 
 
 def validate_path_segment(meta: Object, path: str = "metadata") -> list[FieldError]:
     name = meta.get("name") or ""
-    return [FieldError.invalid(f"{path}.name", name, text) for text in path_segment(name)]
+    return [FieldError.invalid(f"{path}.name", name, text) for text in formats.path_segment(name)]
+
+
+def validate_template(meta: Object, path: str) -> list[FieldError]:
+    """metadata of a template: labels and annotations, nothing else."""
+    errors: list[FieldError] = []
+    if meta.get("annotations"):
+        errors += validate_annotations(meta["annotations"], f"{path}.annotations")
+    if meta.get("labels"):
+        errors += validate_labels(meta["labels"], f"{path}.labels")
+    # Go walks the fields of its struct, and names them by their JSON names.
+    errors += [
+        FieldError.forbidden(f"{path}.{name}", "cannot be set")
+        for name in _TEMPLATE_FORBIDDEN
+        if meta.get(name) not in (None, "", 0, [], {})
+    ]
+    return errors
+
+
+_TEMPLATE_FORBIDDEN = (
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+)
 
 
 def validate_update(new: Object, old: Object, path: str = "metadata") -> list[FieldError]:
-    return []
+    """What an update may not do to metadata."""
+    errors: list[FieldError] = []
+    if old.get("deletionTimestamp"):
+        added = sorted(set(new.get("finalizers") or ()) - set(old.get("finalizers") or ()))
+        if added:
+            listed = "[]string{" + ", ".join(go_json(name) for name in added) + "}"
+            detail = f"no new finalizers can be added if the object is being deleted, found new finalizers {listed}"
+            errors.append(FieldError.forbidden(f"{path}.finalizers", detail))
+    if not new.get("resourceVersion"):
+        errors.append(FieldError.invalid(f"{path}.resourceVersion", "", "must be specified for an update"))
+    if (new.get("generation") or 0) < (old.get("generation") or 0):
+        errors.append(FieldError.invalid(f"{path}.generation", new.get("generation") or 0, "must not be decremented"))
+    for name in ("name", "namespace", "uid"):
+        if (new.get(name) or "") != (old.get(name) or ""):
+            errors.append(FieldError.invalid(f"{path}.{name}", new.get(name) or "", _IMMUTABLE))
+    for name in ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"):
+        if new.get(name) != old.get(name):
+            errors.append(FieldError.invalid(f"{path}.{name}", new.get(name), _IMMUTABLE))
+    return errors + _validate_content(new, path, finalizers=False)
 
 
 def status_only(new: Object, old: Object) -> Object:
-    """old with the status of new: what a write to the status subresource means."""
-    result = {**old, "metadata": _status_metadata(new["metadata"], old["metadata"])}
+    """old with the status of new: what a write to the status subresource means. managedFields are new's."""
+    meta = {name: value for name, value in new["metadata"].items() if name not in _STATUS_KEEPS}
+    meta.update((name, old["metadata"][name]) for name in _STATUS_KEEPS if name in old["metadata"])
+    result = {**old, "metadata": meta}
     if "status" in new:
         result["status"] = new["status"]
     else:
@@ -166,13 +230,55 @@ def status_only(new: Object, old: Object) -> Object:
     return result
 
 
-def _status_metadata(new: Object, old: Object) -> Object:
-    kept = {
-        name: value
-        for name, value in new.items()
-        if name not in ("labels", "annotations", "finalizers", "ownerReferences")
-    }
-    return {**old, **kept}
+_STATUS_KEEPS = (
+    "deletionTimestamp",
+    "generation",
+    "selfLink",
+    "labels",
+    "annotations",
+    "finalizers",
+    "ownerReferences",
+)
 
 
-_ = go_quote
+def validate_conditions(conditions: list[Object], path: str) -> list[FieldError]:
+    """A list of metav1.Condition."""
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for position, condition in enumerate(conditions):
+        here = f"{path}[{position}]"
+        kind = condition.get("type") or ""
+        if kind in seen:
+            errors.append(FieldError.duplicate(here, kind))
+        seen.add(kind)
+        errors += _validate_condition(condition, here)
+    return errors
+
+
+def _validate_condition(condition: Object, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    kind, status, reason = (condition.get(name) or "" for name in ("type", "status", "reason"))
+    if not kind:
+        errors.append(FieldError.required(f"{path}.type", "is required"))
+    else:
+        errors += [FieldError.invalid(f"{path}.type", kind, text) for text in formats.label_key(kind)]
+    if not status:
+        errors.append(FieldError.required(f"{path}.status"))
+    elif status not in ("False", "True", "Unknown"):
+        errors.append(FieldError.not_supported(f"{path}.status", status, ("False", "True", "Unknown")))
+    generation = condition.get("observedGeneration") or 0
+    if generation < 0:
+        errors.append(
+            FieldError.invalid(f"{path}.observedGeneration", generation, "must be greater than or equal to zero")
+        )
+    if not condition.get("lastTransitionTime"):
+        errors.append(FieldError.required(f"{path}.lastTransitionTime"))
+    if not reason:
+        errors.append(FieldError.required(f"{path}.reason"))
+    else:
+        errors += [FieldError.invalid(f"{path}.reason", reason, text) for text in formats.condition_reason(reason)]
+        if formats.length(reason) > 1024:
+            errors.append(FieldError.too_long(f"{path}.reason", 1024))
+    if formats.length(condition.get("message") or "") > 32 * 1024:
+        errors.append(FieldError.too_long(f"{path}.message", 32 * 1024))
+    return errors

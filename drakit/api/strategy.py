@@ -11,9 +11,19 @@ from typing import Any
 
 from drakit.api import metadata, wire
 from drakit.api.errors import FieldError, StatusError
-from drakit.api.kind import ExpressionChecker, Kind, NoExpressions, Object, Strategy, Subresource, WriteContext
+from drakit.api.kind import (
+    AccessChecker,
+    ExpressionChecker,
+    Kind,
+    NoExpressions,
+    Object,
+    Strategy,
+    Subresource,
+    WriteContext,
+)
 
 __all__ = [
+    "AccessChecker",
     "Decoded",
     "ExpressionChecker",
     "NoExpressions",
@@ -174,4 +184,5 @@ def _spec_changed(new: Object, old: Object, strategy: Strategy) -> bool:
 
 def _raise(kind: Kind, obj: Object, errors: list[FieldError]) -> None:
     if errors:
+        errors.sort(key=lambda error: error.declared)  # stable: within each half as found
         raise StatusError.invalid(kind.group, kind.kind, obj["metadata"].get("name") or "", errors)

@@ -1,24 +1,425 @@
-"""The JSON form of objects as Go's types read and write it: wrong types, unknown fields, what is written though empty."""
+"""The JSON form of objects as Go's types read and write it.
+
+`read` takes parsed JSON and returns it as an API server would hand it back: wrong types are refused with Go's texts, unknown
+fields are left out and reported, numbers, times and quantities get their canonical form, what is empty disappears or, where Go
+always writes a field, appears. One compiled reader per model, made on first use.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import marshal
+import re
+from collections.abc import Callable
+from datetime import datetime, timezone
+from functools import cache
 from typing import Any
 
+from drakit.api.errors import StatusError, go_quote
+from drakit.api.quantity import Quantity, QuantityError
+from drakit.api.wire_facts import FACTS
+
+__all__ = ["copy", "empty_field", "read", "zero"]
+
 Object = dict[str, Any]
+# Reads one JSON value that is not null; appends the paths of unknown fields, relative to the value.
+Reader = Callable[[Any, list[str]], Any]
+
+_INT64 = (-(2**63), 2**63 - 1)
+_INT32 = (-(2**31), 2**31 - 1)
+_FORM = re.compile(r"(?P<wrap>(?:\*|\[\]|\{[^}]*\})*)(?P<core>[^'!~]+)(?:'(?P<alias>[^!~]+))?(?P<mark>[!~]?)")
+_WRAP = re.compile(r"\*|\[\]|\{[^}]*\}")
+# Lists whose being empty is not the same as being absent until the kind's own rules have seen them.
+_KEEP_EMPTY = frozenset(
+    {
+        *(("ResourceSliceSpec", name) for name in ("devices", "sharedCounters")),
+        *(("DeviceAttribute", name) for name in ("ints", "bools", "strings", "versions")),
+    }
+)
+# Go's decoder stops counting here.
+_MAX_UNKNOWN = 100
+
+
+class _Mismatch(Exception):
+    """A value of the wrong JSON type. The path grows while the error travels up; `owner` is the innermost struct."""
+
+    def __init__(self, value: Any, go_type: str, *, literal: bool = False) -> None:
+        super().__init__(go_type)
+        self.word = _word(value) + (f" {_number(value)}" if literal else "")
+        self.go_type = go_type
+        self.owner = ""
+        self.path: list[str] = []
+
+    def __str__(self) -> str:
+        where = f"Go struct field {self.owner}.{'.'.join(reversed(self.path))}" if self.owner else "Go value"
+        return f"json: cannot unmarshal {self.word} into {where} of type {self.go_type}"
+
+
+class _BadValue(Exception):
+    """A value of the right JSON type that does not parse: the text is the whole message."""
 
 
 def copy(value: Any) -> Any:
-    """A deep copy of a JSON value."""
-    if isinstance(value, dict):
-        return {key: copy(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [copy(item) for item in value]
-    return value
+    """A deep copy of a JSON value. marshal is the fastest way there is; JSON values are all it needs to know."""
+    return marshal.loads(marshal.dumps(value))  # noqa: S302 - never reads anything but what was just written
 
 
 def read(model: type, value: Any, *, kind: str, version: str) -> tuple[Object, tuple[str, ...]]:
-    return copy(value), ()
+    """The value as the model's JSON, and the paths of its unknown fields. Raises StatusError 400; does not change value."""
+    unknown: list[str] = []
+    try:
+        obj: Object = _reader(_model_name(model))(value, unknown)
+    except (_Mismatch, _BadValue) as error:
+        message = f'{kind} in version "{version}" cannot be handled as a {kind}: {error}'
+        raise StatusError.bad_request(message) from None
+    return obj, tuple(unknown[:_MAX_UNKNOWN])
+
+
+def zero(model: type) -> Object:
+    """What Go writes for an empty value of the model."""
+    return _zero_struct(_model_name(model))
 
 
 def empty_field(model: type, name: str) -> Any:
+    """What Go writes for the field when it is empty; None when it leaves it out."""
+    field = _fields(_model_name(model)).get(name)
+    return field.zero() if field is not None and field.always else None
+
+
+# The facts
+
+
+class _Field:
+    """One field: how to read it, when to leave it out, what stands for its absence."""
+
+    __slots__ = ("always", "drops_empty", "name", "read", "zero")
+
+    def __init__(self, owner: str, name: str, form: str) -> None:
+        match = _FORM.fullmatch(form)
+        assert match is not None, form
+        wraps, core, alias, mark = _WRAP.findall(match["wrap"]), match["core"], match["alias"] or "", match["mark"]
+        module, _, struct = owner.partition(".")
+        self.name = name
+        self.read = _form_reader(module, wraps, core, alias)
+        if wraps:
+            self.always = mark == "!"
+            self.zero: Callable[[], Any] = _none
+            self.drops_empty = wraps[0] != "*" and (struct, name) not in _KEEP_EMPTY
+            return
+        # Structs and the types that write themselves are never "empty" to Go's encoder.
+        self.always = mark == "!" or (mark != "~" and (core in "qxtTR" or len(core) > 1))
+        self.zero = _core_zero(module, core)
+        self.drops_empty = not self.always and core in "sbilfy"
+
+
+def _none() -> None:
     return None
+
+
+def _core_zero(module: str, core: str) -> Callable[[], Any]:
+    if len(core) > 1:
+        name = core if "." in core else f"{module}.{core}"
+        return lambda: _zero_struct(name)
+    constant = {"s": "", "b": False, "i": 0, "l": 0, "f": 0, "q": "0", "x": 0}.get(core)
+    return lambda: constant
+
+
+@cache
+def _lines() -> dict[str, str]:
+    lines: dict[str, str] = {}
+    name = ""
+    for line in FACTS.split("\n"):
+        if line.startswith("  "):
+            lines[name] += line[1:]
+        elif line:
+            name, _, rest = line.partition(" ")
+            lines[name] = rest
+    return lines
+
+
+def _model_name(model: type) -> str:
+    for cls in model.__mro__:
+        if cls.__module__.startswith("lightkube.models."):
+            return f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}"
+    raise TypeError(f"{model!r} is no model of lightkube")
+
+
+@cache
+def _fields(name: str) -> dict[str, _Field]:
+    return {field: _Field(name, field, form) for field, form in (word.split(":", 1) for word in _lines()[name].split())}
+
+
+@cache
+def _always(name: str) -> tuple[tuple[str, Callable[[], Any]], ...]:
+    return tuple((field.name, field.zero) for field in _fields(name).values() if field.always)
+
+
+def _zero_struct(name: str) -> Object:
+    return {field: make() for field, make in _always(name)}
+
+
+def _go_type(module: str, wraps: list[str], core: str, alias: str) -> str:
+    version = module.rpartition("_")[2]
+    prefix = ""
+    for wrap in wraps:
+        if wrap == "[]":
+            prefix += "[]"
+        elif wrap != "*":
+            key = wrap[1:-1]
+            prefix += f"map[{'string' if not key else key if '.' in key else f'{version}.{key}'}]"
+        elif prefix:
+            prefix += "*"
+    if alias:
+        return prefix + alias
+    if len(core) == 1:
+        names = {"s": "string", "b": "bool", "i": "int32", "l": "int64", "f": "float64", "y": "[]uint8"}
+        return prefix + names.get(core, "string")
+    owner, _, struct = core.rpartition(".")
+    return f"{prefix}{(owner or module).rpartition('_')[2]}.{struct}"
+
+
+# The readers
+
+
+def _form_reader(module: str, wraps: list[str], core: str, alias: str) -> Reader:
+    if not wraps:
+        if len(core) > 1:
+            return _lazy_reader(core if "." in core else f"{module}.{core}")
+        return _scalar_reader(core, alias)
+    inner = _form_reader(module, wraps[1:], core, alias)
+    if wraps[0] == "*":
+        return inner
+    go_type = _go_type(module, wraps, core, alias)
+    null: Callable[[], Any] = _none if len(wraps) > 1 else _core_zero(module, core)
+    if wraps[0] == "[]":
+        return _list_reader(inner, null, go_type)
+    return _map_reader(inner, null, go_type)
+
+
+def _lazy_reader(name: str) -> Reader:
+    # Types refer to themselves (JSON schemas do), so the reader is made when it is first needed.
+    found: list[Reader] = []
+
+    def read_struct(value: Any, unknown: list[str]) -> Any:
+        if not found:
+            found.append(_reader(name))
+        return found[0](value, unknown)
+
+    return read_struct
+
+
+@cache
+def _reader(name: str) -> Reader:
+    """The reader of a struct."""
+    fields = {field.name: (field.read, field.drops_empty) for field in _fields(name).values()}
+    get = fields.get
+    always = _always(name)
+    go_type = _go_type(name.partition(".")[0], [], name, "")
+    struct = name.partition(".")[2]
+
+    def read_struct(value: Any, unknown: list[str]) -> Object:
+        if type(value) is not dict:
+            raise _Mismatch(value, go_type)
+        out: Object = {}
+        for key, item in value.items():
+            field = get(key)
+            if field is None:
+                unknown.append(key)
+                continue
+            if item is None:
+                continue
+            before = len(unknown)
+            try:
+                result = field[0](item, unknown)
+            except _Mismatch as error:
+                error.owner = error.owner or struct
+                error.path.append(key)
+                raise
+            if len(unknown) > before:
+                _prefix(unknown, before, key)
+            if result or not field[1]:
+                out[key] = result
+        for key, make in always:
+            if key not in out:
+                out[key] = make()
+        return out
+
+    return read_struct
+
+
+def _prefix(unknown: list[str], start: int, name: str) -> None:
+    for position in range(start, len(unknown)):
+        path = unknown[position]
+        unknown[position] = name + path if path.startswith("[") else f"{name}.{path}"
+
+
+def _list_reader(inner: Reader, null: Callable[[], Any], go_type: str) -> Reader:
+    def read_list(value: Any, unknown: list[str]) -> list[Any]:
+        if type(value) is not list:
+            raise _Mismatch(value, go_type)
+        out = []
+        for position, item in enumerate(value):
+            before = len(unknown)
+            out.append(null() if item is None else inner(item, unknown))
+            if len(unknown) > before:
+                _prefix(unknown, before, f"[{position}]")
+        return out
+
+    return read_list
+
+
+def _map_reader(inner: Reader, null: Callable[[], Any], go_type: str) -> Reader:
+    def read_map(value: Any, unknown: list[str]) -> Object:
+        if type(value) is not dict:
+            raise _Mismatch(value, go_type)
+        out = {}
+        for key, item in value.items():
+            before = len(unknown)
+            out[key] = null() if item is None else inner(item, unknown)
+            if len(unknown) > before:
+                _prefix(unknown, before, key)
+        return out
+
+    return read_map
+
+
+def _scalar_reader(core: str, alias: str) -> Reader:
+    if core in "il":
+        return _int_reader(_INT32 if core == "i" else _INT64, alias or ("int32" if core == "i" else "int64"))
+    if core == "s":
+        return _exact_reader(str, alias or "string")
+    if core == "b":
+        return _exact_reader(bool, alias or "bool")
+    return {"q": _quantity, "t": _time, "T": _micro_time, "x": _int_or_string, "y": _bytes, "R": _any, "f": _float}[
+        core
+    ]
+
+
+def _exact_reader(expected: type, go_type: str) -> Reader:
+    def read_exact(value: Any, unknown: list[str]) -> Any:
+        if type(value) is not expected:
+            raise _Mismatch(value, go_type)
+        return value
+
+    return read_exact
+
+
+def _int_reader(bounds: tuple[int, int], go_type: str) -> Reader:
+    lowest, highest = bounds
+
+    def read_int(value: Any, unknown: list[str]) -> int:
+        if type(value) is not int:
+            raise _Mismatch(value, go_type, literal=type(value) is float)
+        if not lowest <= value <= highest:
+            raise _Mismatch(value, go_type, literal=True)
+        return value
+
+    return read_int
+
+
+def _quantity(value: Any, unknown: list[str]) -> str:
+    if type(value) is not str:
+        value = _number(value) if type(value) in (int, float) else _word(value)
+    try:
+        return str(Quantity.parse(value.strip(" \t\r\n\v\f")))
+    except QuantityError as error:
+        raise _BadValue(str(error)) from None
+
+
+def _time(value: Any, unknown: list[str]) -> str | None:
+    if type(value) is not str:
+        raise _BadValue(str(_Mismatch(value, "string")))
+    # Nearly every time is already in the form that Go writes.
+    if _CANONICAL_TIME(value):
+        _parse_time(value, "2006-01-02T15:04:05Z07:00")
+        return value
+    return _parse_time(value, "2006-01-02T15:04:05Z07:00").strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _micro_time(value: Any, unknown: list[str]) -> str:
+    if type(value) is not str:
+        raise _BadValue(str(_Mismatch(value, "string")))
+    return _parse_time(value, "2006-01-02T15:04:05.000000Z07:00").strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+_CANONICAL_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z").fullmatch
+_TIME = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?P<fraction>\.[0-9]+)?(?P<zone>Z|[+-][0-9]{2}:[0-9]{2})"
+)
+
+
+@cache
+def _time_parser() -> Callable[[str], datetime]:
+    return datetime.fromisoformat
+
+
+def _parse_time(text: str, layout: str) -> datetime:
+    match = _TIME.fullmatch(text)
+    if match is None:
+        raise _BadValue(
+            f"parsing time {go_quote(text)} as {go_quote(layout)}: cannot parse {go_quote(text)} as {go_quote('2006')}"
+        )
+    fraction = (match["fraction"] or ".0")[1:7].ljust(6, "0")
+    zone = "+00:00" if match["zone"] == "Z" else match["zone"]
+    try:
+        return datetime.fromisoformat(f"{text[:19]}.{fraction}{zone}").astimezone(timezone.utc)
+    except (ValueError, OverflowError):
+        raise _BadValue(f"parsing time {go_quote(text)}: {_out_of_range(text)} out of range") from None
+
+
+def _out_of_range(text: str) -> str:
+    for name, part, highest in (
+        ("month", text[5:7], 12),
+        ("day", text[8:10], 31),
+        ("hour", text[11:13], 23),
+        ("minute", text[14:16], 59),
+    ):
+        if int(part) > highest or (name in ("month", "day") and int(part) == 0):
+            return name
+    return "second" if int(text[17:19]) > 59 else "day"
+
+
+def _int_or_string(value: Any, unknown: list[str]) -> int | str:
+    if type(value) is str:
+        return value
+    if type(value) is not int or not _INT32[0] <= value <= _INT32[1]:
+        raise _BadValue(str(_Mismatch(value, "int32", literal=type(value) in (int, float))))
+    return value
+
+
+def _bytes(value: Any, unknown: list[str]) -> str:
+    if type(value) is not str:
+        raise _Mismatch(value, "[]uint8")
+    try:
+        return base64.b64encode(base64.b64decode(value.replace("\n", "").replace("\r", ""), validate=True)).decode()
+    except (binascii.Error, ValueError):
+        good = re.match(r"(?:[A-Za-z0-9+/]{4})*", value)
+        raise _BadValue(f"illegal base64 data at input byte {good.end() if good else 0}") from None
+
+
+def _float(value: Any, unknown: list[str]) -> float:
+    if type(value) not in (int, float):
+        raise _Mismatch(value, "float64")
+    return value  # type: ignore[no-any-return]  # int or float, checked above
+
+
+def _any(value: Any, unknown: list[str]) -> Any:
+    return value
+
+
+def _word(value: Any) -> str:
+    words = {
+        str: "string",
+        bool: "bool",
+        int: "number",
+        float: "number",
+        list: "array",
+        dict: "object",
+        type(None): "null",
+    }
+    return words.get(type(value), "object")
+
+
+def _number(value: Any) -> str:
+    return repr(value) if not isinstance(value, str) else value
