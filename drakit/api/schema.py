@@ -1,8 +1,7 @@
 """The structural schema of every served kind: what a field is, and how lists and maps merge.
 
 Field names, types and docs are read from lightkube's models on first use; what the models do not carry (list types and
-keys, patch strategies, map elements, number sizes, what Go writes though empty) comes from `schema_facts`. Decoding,
-server-side apply, strategic merge patch and OpenAPI all read this one description. Nothing is computed at import time.
+keys, patch strategies, map elements, number sizes, defaults of list keys) comes from `schema_facts`. Server-side apply, strategic merge patch and OpenAPI all read this one description. Nothing is computed at import time.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Any, Literal
 from drakit.api import schema_facts
 from drakit.api.kind import Kind
 
-__all__ = ["ABSENT", "Node", "docs", "named", "of", "openapi_name", "root"]
+__all__ = ["Node", "docs", "named", "of", "openapi_name", "root"]
 
 NodeType = Literal["struct", "list", "map", "scalar", "any"]
 ScalarType = Literal[
@@ -50,14 +49,6 @@ _DOC_WIDTH = 78
 _DOC_ITEM = re.compile(r"^      \* \*\*(\w+)\*\* ``.*?`` - ", re.MULTILINE)
 
 
-class _Absent:
-    def __repr__(self) -> str:
-        return "ABSENT"
-
-
-ABSENT = _Absent()
-
-
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Node:
     """One place in an object: the root, a field, or the element of a list or map (these have no name)."""
@@ -75,8 +66,6 @@ class Node:
     retain_keys: bool = False  # … and drops what the patch does not name
     default: Any = None
     required: bool = False
-    # What Go writes when the field is unset: {}, None (null), "", 0, False; ABSENT where it writes nothing.
-    empty: Any = ABSENT
 
     @property
     def fields(self) -> Mapping[str, Node]:
@@ -122,14 +111,10 @@ def _fields(name: str) -> Mapping[str, Node]:
     module_name, _, class_name = name.partition(".")
     cls = getattr(importlib.import_module(f"lightkube.models.{module_name}"), class_name)
     facts = _facts().get(name, ("", {}))[1]
-    empty = _table(schema_facts.EMPTY).get(name, ("", {}))[1]
     fields: dict[str, Node] = {}
     for python_name, annotation in getattr(cls, "__annotations__", {}).items():
         json_name = python_name.rstrip("_")
-        node = _field(json_name, annotation, module_name, facts.get(json_name, ""))
-        if json_name in empty:
-            node = dataclasses.replace(node, empty=json.loads(empty[json_name]))
-        fields[json_name] = node
+        fields[json_name] = _field(json_name, annotation, module_name, facts.get(json_name, ""))
     return fields
 
 
@@ -192,15 +177,11 @@ def _atom(name: str, text: str, module: str) -> Node:
     return dataclasses.replace(named(model), name=name)
 
 
-def _facts() -> dict[str, tuple[str, dict[str, str]]]:
-    return _table(schema_facts.FACTS)
-
-
 @functools.cache
-def _table(text: str) -> dict[str, tuple[str, dict[str, str]]]:
-    """Lines of `type[@flag] field:fact …` as {type: (flag, {field: fact})}."""
+def _facts() -> dict[str, tuple[str, dict[str, str]]]:
+    """{type: (flag, {field: facts})}"""
     facts: dict[str, tuple[str, dict[str, str]]] = {}
-    for line in re.sub(r"\n  ", " ", text).splitlines():
+    for line in re.sub(r"\n  ", " ", schema_facts.FACTS).splitlines():
         if not line:
             continue
         head, *fields = line.split(" ")

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from drakit.api import metadata
+from drakit.api import formats
 from drakit.api.errors import FieldError
 from drakit.api.quantity import Quantity, QuantityError
 
@@ -39,15 +39,15 @@ _CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+", re.ASCII).fullmatch
 
 
 def dns_label(value: str, path: str) -> Errors:
-    return [FieldError.invalid(path, value, text) for text in metadata.dns_label(value)]
+    return [FieldError.invalid(path, value, text) for text in formats.dns_label(value)]
 
 
 def subdomain(value: str, path: str) -> Errors:
-    return [FieldError.invalid(path, value, text) for text in metadata.dns_subdomain(value)]
+    return [FieldError.invalid(path, value, text) for text in formats.dns_subdomain(value)]
 
 
 def qualified_name(value: str, path: str) -> Errors:
-    return [FieldError.invalid(path, value, text) for text in metadata.qualified_name(value)]
+    return [FieldError.invalid(path, value, text) for text in formats.label_key(value)]
 
 
 def one_of(value: str | None, supported: Iterable[str], path: str) -> Errors:
@@ -122,7 +122,7 @@ def labels(values: Mapping[str, str] | None, path: str) -> Errors:
     errors: Errors = []
     for key, value in (values or {}).items():
         errors += qualified_name(key, path)
-        errors += [FieldError.invalid(path, value, text) for text in metadata.label_value(value)]
+        errors += [FieldError.invalid(path, value, text) for text in formats.label_value(value)]
     return errors
 
 
@@ -147,7 +147,7 @@ def label_selector(selector: Plain | None, path: str) -> Errors:
             errors.append(FieldError.invalid(f"{at}.operator", operator, "not a valid selector operator"))
         errors += qualified_name(term.get("key", ""), f"{at}.key")
         for index, value in enumerate(values):
-            errors += [FieldError.invalid(f"{at}.values[{index}]", value, text) for text in metadata.label_value(value)]
+            errors += [FieldError.invalid(f"{at}.values[{index}]", value, text) for text in formats.label_value(value)]
     return errors
 
 
@@ -191,15 +191,13 @@ def is_native_resource(name: str) -> bool:
 @functools.lru_cache(maxsize=4096)
 def is_extended_resource(name: str) -> bool:
     return (
-        not is_native_resource(name)
-        and not name.startswith("requests.")
-        and not metadata.qualified_name(f"requests.{name}")
+        not is_native_resource(name) and not name.startswith("requests.") and not formats.label_key(f"requests.{name}")
     )
 
 
 @functools.lru_cache(maxsize=4096)
 def _container_resource_texts(name: str) -> tuple[str, ...]:
-    texts = list(metadata.qualified_name(name))
+    texts = list(formats.label_key(name))
     plain = "/" not in name
     if not texts and plain and name not in _STANDARD_RESOURCES and not is_huge_page(name):
         texts.append("must be a standard resource type or fully qualified")

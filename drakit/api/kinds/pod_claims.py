@@ -12,25 +12,27 @@ __all__ = ["claim_names", "validate_container_claims", "validate_pod_claims", "v
 Plain = dict[str, Any]
 Errors = list[FieldError]
 
-_SOURCES = ("resourceClaimName", "resourceClaimTemplateName", "podGroupResourceClaim")
+_MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 
 
 def claim_names(spec: Plain) -> frozenset[str]:
     return frozenset(claim.get("name", "") for claim in spec.get("resourceClaims") or ())
 
 
-def validate_pod_claims(claims: list[Plain] | None, path: str) -> Errors:
+def validate_pod_claims(claims: list[Plain] | None, path: str, annotations: Plain | None = None) -> Errors:
     errors: Errors = []
+    if claims and annotations and _MIRROR_ANNOTATION in annotations:
+        return [FieldError.forbidden("", "static pods do not support resource claims")] * len(claims)
     seen: set[str] = set()
     for position, claim in enumerate(claims or ()):
         at = f"{path}[{position}]"
         name = claim.get("name") or ""
         if not name:
             errors.append(FieldError.required(f"{at}.name"))
+        elif name in seen:
+            errors.append(FieldError.duplicate(f"{at}.name", name))
         else:
             errors += checks.dns_label(name, f"{at}.name")
-            if name in seen:
-                errors.append(FieldError.duplicate(f"{at}.name", name))
             seen.add(name)
         errors += _claim_source(claim, at)
     return errors
@@ -88,10 +90,7 @@ def validate_status(status: Plain, spec: Plain, path: str = "status") -> Errors:
     extended = status.get("extendedResourceClaimStatus")
     if extended is not None:
         errors += _extended(extended, spec, f"{path}.extendedResourceClaimStatus")
-    errors += _node_allocatable(
-        status.get("nodeAllocatableResourceClaimStatuses") or (), spec, f"{path}.nodeAllocatableResourceClaimStatuses"
-    )
-    return errors
+    return errors + _node_allocatable(status, spec, f"{path}.nodeAllocatableResourceClaimStatuses")
 
 
 def _claim_statuses(statuses: Any, spec: Plain, path: str) -> Errors:
@@ -115,45 +114,44 @@ def _claim_statuses(statuses: Any, spec: Plain, path: str) -> Errors:
 
 def _extended(status: Plain, spec: Plain, path: str) -> Errors:
     errors: Errors = []
-    claim = status.get("resourceClaimName") or ""
-    if not claim:
-        errors.append(FieldError.required(f"{path}.resourceClaimName"))
-    else:
-        errors += checks.subdomain(claim, f"{path}.resourceClaimName")
     mappings = status.get("requestMappings") or ()
     if not mappings:
         errors.append(FieldError.required(f"{path}.requestMappings", "at least one request mapping is required"))
-    containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
-    names = {container["name"] for container in containers}
-    resources = {name for c in containers for name in ((c.get("resources") or {}).get("requests") or ())}
-    seen: set[tuple[str, str]] = set()
+    containers = {c["name"]: c for kind in ("initContainers", "containers") for c in spec.get(kind) or ()}
+    seen: set[tuple[str, str, str]] = set()
     for position, mapping in enumerate(mappings):
         at = f"{path}.requestMappings[{position}]"
-        container, resource = mapping.get("containerName", ""), mapping.get("resourceName", "")
-        # Kubernetes reports the request name one level too high; clients see that path.
-        errors += checks.dns_label(mapping.get("requestName", ""), f"{path}.requestName")
-        if container not in names:
+        names = ("containerName", "resourceName", "requestName")
+        key = container, resource, request = tuple(mapping.get(name, "") for name in names)
+        if container not in containers:
             text = "must match the name of an entry in spec.initContainers.name or spec.containers.name"
             errors.append(FieldError.invalid(f"{at}.containerName", container, text))
-        if resource not in resources:
+        elif resource not in ((containers[container].get("resources") or {}).get("requests") or ()):
             text = (
                 "must match the extended resource name of an entry in spec.initContainers.resources.requests or "
                 "spec.containers.resources.requests"
             )
             errors.append(FieldError.invalid(f"{at}.resourceName", resource, text))
-        if (container, resource) in seen:
-            errors.append(FieldError.duplicate(at, mapping))
-        seen.add((container, resource))
+        # Kubernetes reports the request name one level too high; clients see that path.
+        errors += checks.dns_label(request, f"{path}.requestName")
+        if key in seen:
+            errors += [FieldError.duplicate(f"{at}.{name}", mapping.get(name, "")) for name in names]
+        seen.add(key)
+    claim = status.get("resourceClaimName") or ""
+    if not claim:
+        errors.append(FieldError.required(f"{path}.resourceClaimName"))
+    else:
+        errors += checks.subdomain(claim, f"{path}.resourceClaimName")
     return errors
 
 
-def _node_allocatable(statuses: Any, spec: Plain, path: str) -> Errors:
+def _node_allocatable(status: Plain, spec: Plain, path: str) -> Errors:
     errors: Errors = []
-    names = {c["name"] for kind in ("initContainers", "containers") for c in spec.get(kind) or ()}
-    for position, status in enumerate(statuses):
-        at = f"{path}[{position}]"
-        errors += checks.subdomain(status.get("resourceClaimName", ""), f"{at}.resourceClaimName")
-        for index, container in enumerate(status.get("containers") or ()):
-            if container not in names:
-                errors.append(FieldError.not_found(f"{at}.containers[{index}]", container))
+    holders = (*(spec.get("resourceClaims") or ()), *(status.get("resourceClaimStatuses") or ()))
+    claims = {holder.get("resourceClaimName") for holder in holders}
+    for position, entry in enumerate(status.get("nodeAllocatableResourceClaimStatuses") or ()):
+        name = entry.get("resourceClaimName")
+        if name and name not in claims:
+            at = f"{path}[{position}].resourceClaimName"
+            errors.append(FieldError.invalid(at, name, "no mapping found in pod reference"))
     return errors

@@ -36,10 +36,9 @@ def default_pod(pod: Plain) -> None:
         spec["terminationGracePeriodSeconds"] = 1
     for container in _containers(spec, "containers", "initContainers"):
         resources = container.get("resources")
-        limits = resources.get("limits") if resources else None
-        if limits:
+        if resources and resources.get("limits"):
             requests = resources["requests"] = resources.get("requests") or {}
-            for name, amount in limits.items():
+            for name, amount in resources["limits"].items():
                 requests.setdefault(name, amount)
     if spec.get("enableServiceLinks") is None:
         spec["enableServiceLinks"] = True
@@ -62,9 +61,11 @@ def default_pod_template(owner: Plain) -> None:
 
 def round_resources(amounts: Plain | None) -> None:
     """Amounts finer than a thousandth are rounded up, as Kubernetes keeps them."""
-    for name, amount in (amounts or {}).items():
-        if isinstance(amount, str) and amount[-1:] in "nu" and amount:
-            amounts[name] = str(Quantity.milli(Quantity.parse(amount).milli_value()))  # type: ignore[index]  # not None here
+    if not amounts:
+        return
+    for name, amount in amounts.items():
+        if isinstance(amount, str) and amount.endswith(("n", "u")):
+            amounts[name] = str(Quantity.milli(Quantity.parse(amount).milli_value()))
 
 
 def _containers(spec: Plain, *names: str) -> list[Plain]:
