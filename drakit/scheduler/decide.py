@@ -60,6 +60,14 @@ class Attempt:
         self.nominated = _nominated_by_node(state, info) if state.nominated else {}
         self.failures: dict[str, Failure] = {}  # by node, of the allocator
 
+    @property
+    def key(self) -> object:
+        """Pods with equal keys fail alike; a pod that depends on its neighbours is like no other."""
+        info, spec = self.info, self.info.pod.spec
+        if info.solitary or info.nominated_node or self.devices.leftover is not None:
+            return info.uid
+        return info.shape, self.devices.signature(), info.priority, spec.preemptionPolicy if spec else None
+
     def accepts(self, node: NodeInfo) -> bool:
         """All filters but the allocator; the static ones have spoken already."""
         info = self.info
@@ -127,6 +135,8 @@ def decide(
         attempt = Attempt(state, info, now, new_uid)
     except Rejected as rejected:
         return Diagnosis(len(state.nodes), prefilter=rejected.rejection), None
+    if (known := state.known_failure(attempt.key)) is not None:
+        return known, None
     placement = _search(attempt)
     if placement is not None:
         return placement, attempt

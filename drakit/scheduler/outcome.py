@@ -35,6 +35,7 @@ class Diagnosis:
     prefilter: Rejection | None = None  # rejected before any node was looked at
     postfilter: str = ""
     advice: str = ""  # ours: what to change, in few words
+    settled: bool = False  # postfilter is filled in; holds for pods of the same shape too
 
     @property
     def plugins(self) -> frozenset[str]:

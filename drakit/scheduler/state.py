@@ -16,6 +16,7 @@ from drakit.scheduler.claims import Claims
 from drakit.scheduler.extended import ClassesByResource
 from drakit.scheduler.filters import StaticFits
 from drakit.scheduler.nodes import Nodes
+from drakit.scheduler.outcome import Diagnosis
 from drakit.scheduler.pods import PodInfo
 
 SPREAD, PACK = "spread", "pack"
@@ -45,6 +46,7 @@ class State:
     budgets: dict[str, PodDisruptionBudget] = field(default_factory=dict)
     nominated: dict[str, tuple[PodInfo, str]] = field(default_factory=dict)  # pod UID -> pod, node it waits for
     revision: int = 0  # moves with every change that a decision could see
+    failures: dict[object, tuple[int, Diagnosis]] = field(default_factory=dict)  # by pod shape, at a revision
     last_node: str = ""  # where the last search stopped; the next starts behind it
     claims: Claims = field(init=False)
     static: StaticFits = field(init=False)
@@ -58,6 +60,16 @@ class State:
         self.binding_conditions = self.gates.enabled("DRADeviceBindingConditions") and self.gates.enabled(
             "DRAResourceClaimDeviceStatus"
         )
+
+    def known_failure(self, key: object) -> Diagnosis | None:
+        """What a pod of the same shape was told, when nothing has changed since."""
+        revision, diagnosis = self.failures.get(key, (-1, None))
+        return diagnosis if revision == self.revision else None
+
+    def remember_failure(self, key: object, diagnosis: Diagnosis) -> None:
+        if len(self.failures) > 256:
+            self.failures.clear()
+        self.failures[key] = (self.revision, diagnosis)
 
     def set_node(self, node: Node) -> bool:
         changed = self.nodes.set_node(node)

@@ -1,0 +1,506 @@
+"""The scheduler's shell: follows the API server, keeps the state, takes pods from the queue, hands decisions to the binder.
+
+Everything that decides is synchronous and reads `state`; what waits is the loop between pods and the writes in the background.
+A placed pod is assumed at once, so the next decision does not wait for the last one's writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from lightkube.models.core_v1 import Namespace, Node, Pod
+from lightkube.models.policy_v1 import PodDisruptionBudget
+from lightkube.models.resource_v1 import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+
+from drakit.api.errors import StatusError
+from drakit.api.gates import FeatureGates
+from drakit.client import Client, EventRecorder, Informers
+from drakit.clock import Clock, SystemClock
+from drakit.scheduler import hints
+from drakit.scheduler.binding import Binder, BindError
+from drakit.scheduler.claims import ClaimLookupError, allocation_of, key_of, reserved_for, uid_of
+from drakit.scheduler.decide import Attempt, Placement, decide
+from drakit.scheduler.extended import IMPLICIT_PREFIX
+from drakit.scheduler.outcome import Diagnosis, SchedulingError, preemption_message
+from drakit.scheduler.pods import DEFAULT_SCHEDULER, PodInfo, is_deleting, is_finished
+from drakit.scheduler.preemption import Preemption, preempt
+from drakit.scheduler.queue import SchedulingQueue, Waiting
+from drakit.scheduler.report import Reporter
+from drakit.scheduler.state import Policy, State
+
+log = logging.getLogger(__name__)
+
+BINDINGS = 256  # decisions being written at a time
+PODS_PER_TURN = 8  # decided before others get the event loop
+FLUSH_UNSCHEDULABLE = 30.0
+
+
+class Scheduler:
+    def __init__(
+        self,
+        client: Client,
+        informers: Informers,
+        *,
+        name: str = DEFAULT_SCHEDULER,
+        gates: FeatureGates | None = None,
+        policy: Policy | None = None,
+        clock: Clock | None = None,
+        new_uid: Callable[[], str] = lambda: str(uuid.uuid4()),
+    ) -> None:
+        self.name = name
+        self.clock = clock or SystemClock()
+        self.state = State(gates=gates or FeatureGates.default(), policy=policy or Policy())
+        self.queue = SchedulingQueue()
+        self.attempts: Counter[str] = Counter()  # by result: scheduled, unschedulable, error
+        self._client, self._informers, self._new_uid = client, informers, new_uid
+        recorder = EventRecorder(client, name, clock=self.clock, api="events", instance=name)
+        self._recorder = recorder
+        self._reporter = Reporter(client, recorder, self.clock)
+        self._binder = Binder(client, informers.of(ResourceClaim), self.state, self.clock, recorder)
+        self._assumed: dict[str, str] = {}  # UID -> node of pods whose binding is under way
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._wake = asyncio.Event()
+        self._handlers: list[Callable[[], None]] = []
+
+    # -- life
+
+    async def run(self) -> None:
+        """Until cancelled. The informers must be started by the caller."""
+        try:
+            await self._follow()
+            await self._loop()
+        finally:
+            for remove in self._handlers:
+                remove()
+            for task in list(self._tasks):
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self._reporter.close()
+
+    async def _follow(self) -> None:
+        """Subscribe, the things that pods depend on first, each synced before pods are decided."""
+        followed: list[Any] = [
+            (Namespace, self.state.set_namespace, lambda _, new: self.state.set_namespace(new), None),
+            (Node, self._node_set, lambda _, new: self._node_set(new), self._node_gone),
+            (DeviceClass, self._class_set, lambda _, new: self._class_set(new), self._class_gone),
+            (ResourceSlice, self._slice_set, lambda _, new: self._slice_set(new), self._slice_gone),
+            (DeviceTaintRule, self._rule_set, lambda _, new: self._rule_set(new), self._rule_gone),
+            (PodDisruptionBudget, self._budget_set, lambda _, new: self._budget_set(new), self._budget_gone),
+            (ResourceClaim, lambda new: self._claim_set(None, new), self._claim_set, self._claim_gone),
+            (Pod, lambda new: self._pod_set(None, new), self._pod_set, self._pod_gone),
+        ]
+        for model, added, updated, deleted in followed:
+            if not await self._is_served(model):
+                log.info("the server does not serve %s; going on without", model.__name__)
+                continue
+            informer = self._informers.of(model)
+            await informer.synced.wait()
+            self._handlers.append(informer.add_handler(added, updated, deleted))
+
+    async def _is_served(self, model: Any) -> bool:
+        if model is not DeviceTaintRule:  # older clusters have it in older versions only, or not at all
+            return True
+        try:
+            await self._client.list(model)
+            return True
+        except StatusError as error:
+            return error.code != 404
+
+    async def _loop(self) -> None:
+        last_flush = self.clock.monotonic()
+        while True:
+            now = self.clock.monotonic()
+            self.queue.flush(now)
+            if now - last_flush >= FLUSH_UNSCHEDULABLE:
+                self.queue.flush_unschedulable(now)
+                last_flush = now
+            decided = 0
+            while decided < PODS_PER_TURN and len(self._tasks) < BINDINGS and (waiting := self.queue.pop()) is not None:
+                self._attempt(waiting)
+                decided += 1
+            idle = not decided and not self._tasks
+            self._reporter.tell(idle=idle)
+            if decided and len(self._tasks) < BINDINGS:
+                await asyncio.sleep(0)
+            else:
+                await self._rest(now)
+
+    async def _rest(self, now: float) -> None:
+        """Until something happens, or a backoff ends."""
+        deadline = self.queue.next_deadline()
+        timeout = min(FLUSH_UNSCHEDULABLE, max(deadline - now, 0.0) if deadline is not None else FLUSH_UNSCHEDULABLE)
+        if self._reporter.has_news:
+            timeout = min(timeout, 1.0)
+        if self.queue.has_active and len(self._tasks) < BINDINGS:
+            return
+        self._wake.clear()
+        woken = asyncio.ensure_future(self._wake.wait())
+        slept = asyncio.ensure_future(self.clock.sleep(timeout))
+        try:
+            await asyncio.wait({woken, slept}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            woken.cancel()
+            slept.cancel()
+
+    # -- one pod
+
+    def _attempt(self, waiting: Waiting) -> None:
+        info = waiting.info
+        try:
+            outcome, attempt = decide(self.state, info, self.clock.now(), self._new_uid)
+        except SchedulingError as error:
+            self._failed(waiting, str(error))
+            return
+        except Exception as error:  # a bug or an object we cannot read must not stop the other pods
+            log.exception("pod %s: deciding failed", info.key)
+            self._failed(waiting, f"internal error: {error}")
+            return
+        if isinstance(outcome, Placement):
+            self._assume(info, outcome)
+            self._spawn(self._bind(waiting, outcome))
+        else:
+            self._rejected(waiting, outcome, attempt)
+
+    def _assume(self, info: PodInfo, placement: Placement) -> None:
+        state = self.state
+        state.place(info, placement.node)
+        self._assumed[info.uid] = placement.node
+        for claim, result in placement.allocations:
+            state.claims.assume(claim, result, info.uid)
+        for claim in placement.claims:
+            if not any(entry.uid == info.uid for entry in reserved_for(claim)):
+                state.claims.share(uid_of(claim), info.uid)
+        if info.solitary or state.nodes.anti_affinity:
+            hints.pod_came(self.queue, self.clock.monotonic())
+
+    async def _bind(self, waiting: Waiting, placement: Placement) -> None:
+        info = waiting.info
+        try:
+            await self._reporter.settled(info.uid)
+            await self._binder.bind(info, placement)
+        except BindError as error:
+            await self._binder.undo(info, placement)
+            self._forget(info)
+            current = self._informers.of(Pod).get(info.key)
+            if self._is_ours(current, info.uid):
+                assert current is not None
+                waiting.info = info.with_version(current)
+                self._failed(waiting, str(error))
+            return
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            log.exception("pod %s: binding failed", info.key)
+            await self._binder.undo(info, placement)
+            self._forget(info)
+            self.queue.failed(waiting, self.clock.monotonic())
+            return
+        self.attempts["scheduled"] += 1
+        self.state.nominated.pop(info.uid, None)
+        self._reporter.placed(info, placement.node)
+
+    def _forget(self, info: PodInfo) -> None:
+        """The pod is not on the node after all: what it would have taken is free for others."""
+        self._assumed.pop(info.uid, None)
+        now = self.clock.monotonic()
+        hints.pod_gone(self.queue, info, None, now)
+        hints.devices_changed(self.queue, now)
+        self._wake.set()
+
+    def _is_ours(self, pod: Pod | None, uid: str) -> bool:
+        """Still there, the same, and without a node."""
+        if pod is None or pod.metadata is None or pod.metadata.uid != uid:
+            return False
+        return not (pod.spec and pod.spec.nodeName) and not is_deleting(pod) and not is_finished(pod)
+
+    # -- no node
+
+    def _failed(self, waiting: Waiting, message: str) -> None:
+        self.attempts["error"] += 1
+        self.queue.failed(waiting, self.clock.monotonic())
+        self._reporter.not_placed(waiting.info, "SchedulerError", message)
+        self._wake.set()
+
+    def _rejected(self, waiting: Waiting, diagnosis: Diagnosis, attempt: Attempt | None) -> None:
+        self.attempts["unschedulable"] += 1
+        info, now = waiting.info, self.clock.monotonic()
+        nominated = "" if diagnosis.settled else self._post_filter(info, diagnosis, attempt)
+        plugins = diagnosis.plugins or frozenset((hints.NO_NODES,))
+        self.queue.unschedulable(waiting, plugins, now, self.state.claims.keys_of(info))
+        self._reporter.not_placed(info, "Unschedulable", diagnosis.message(), nominated=nominated)
+
+    def _post_filter(self, info: PodInfo, diagnosis: Diagnosis, attempt: Attempt | None) -> str | None:
+        """Give back what nobody needs, or make room; the node to wait for, "" for none, None to leave it."""
+        said = []
+        nominated: str | None = ""
+        released = self._release(info, attempt) if attempt is not None else ""
+        if released:
+            said.append(released)
+        if attempt is None:
+            said.append(preemption_message(diagnosis.total_nodes, {}))
+        else:
+            found, text = preempt(attempt, diagnosis)
+            if found is not None:
+                self.state.nominated[info.uid] = (info, found.node)
+                self._spawn(self._evict(info, found))
+                nominated = found.node
+            elif text:
+                said.append(text)
+                nominated = None if "terminating pod" in text else ""
+        if not nominated and nominated is not None:
+            self.state.nominated.pop(info.uid, None)
+        diagnosis.postfilter = ", ".join(part for part in said if part)
+        if attempt is not None and not released and nominated == "":
+            diagnosis.settled = True
+            self.state.remember_failure(attempt.key, diagnosis)
+        return nominated
+
+    def _release(self, info: PodInfo, attempt: Attempt) -> str:
+        """PostFilter: an allocated claim that no node can use and no other pod needs is given back."""
+        devices = attempt.devices
+        if devices.leftover is not None:
+            claim = devices.leftover
+            self._spawn(self._quietly(self._binder.writer.delete(key_of(claim), uid_of(claim)), info))
+            return "deletion of ResourceClaim completed"
+        blocked: dict[str, ResourceClaim] = {}
+        for node in self.state.nodes:
+            if attempt.fits.bits >> node.slot & 1 and node.name not in attempt.failures:
+                blocked.update((uid_of(c), c) for c in devices.unavailable(node))
+        for uid, claim in blocked.items():
+            users = {entry.uid for entry in reserved_for(claim)} | self.state.claims.pending.get(uid, set())
+            if allocation_of(claim) is not None and users <= {info.uid}:
+                self._spawn(self._quietly(self._binder.writer.deallocate(claim), info))
+                return "deallocation of ResourceClaim completed"
+        return ""
+
+    async def _quietly(self, work: Any, info: PodInfo) -> None:
+        try:
+            await work
+        except StatusError as error:
+            log.warning("releasing a claim for pod %s: %s", info.key, error)
+
+    async def _evict(self, info: PodInfo, found: Preemption) -> None:
+        """Delete the victims, with their own grace."""
+        for victim in found.victims:
+            if is_deleting(victim.pod):
+                continue
+            text = f"Preempted by pod {info.uid} on node {found.node}"
+            condition = {
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": "PreemptionByScheduler",
+                "message": f"{self.name}: preempting to accommodate a higher priority pod",
+                "lastTransitionTime": self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+            }
+            try:
+                await self._client.patch(
+                    Pod,
+                    victim.name,
+                    {"metadata": {"uid": victim.uid}, "status": {"conditions": [condition]}},
+                    namespace=victim.namespace,
+                    kind="strategic",
+                    subresource="status",
+                )
+                await self._client.delete(Pod, victim.name, namespace=victim.namespace, uid=victim.uid)
+            except StatusError as error:
+                if error.code not in (404, 409):
+                    log.warning("preempting pod %s: %s", victim.key, error)
+                continue
+            self._recorder.event(victim.pod, "Normal", "Preempted", text, action="Preempting", related=info.pod)
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("a write in the background failed", exc_info=task.exception())
+        if len(self._tasks) == BINDINGS - 1 or not self._tasks:
+            self._wake.set()
+
+    # -- pods
+
+    def _pod_set(self, old: Pod | None, pod: Pod) -> None:
+        assert pod.metadata is not None
+        assert pod.spec is not None
+        uid = pod.metadata.uid or ""
+        if is_finished(pod):
+            self._leave(uid)
+        elif pod.spec.nodeName:
+            self._bound(old, pod, uid)
+        elif uid not in self._assumed:
+            self._unbound(old, pod, uid)
+
+    def _bound(self, old: Pod | None, pod: Pod, uid: str) -> None:
+        assert pod.spec is not None
+        node = pod.spec.nodeName or ""
+        self.queue.delete(uid)
+        self.state.nominated.pop(uid, None)
+        self._assumed.pop(uid, None)
+        known = self.state.nodes.placed.get(uid)
+        if known is not None and known.name == node and _same_needs(known.pods[uid].pod, pod):
+            known.pods[uid] = known.pods[uid].with_version(pod)
+            return
+        info = PodInfo(pod)
+        self.state.place(info, node)
+        hints.pod_came(self.queue, self.clock.monotonic())
+
+    def _unbound(self, old: Pod | None, pod: Pod, uid: str) -> None:
+        if ((pod.spec and pod.spec.schedulerName) or DEFAULT_SCHEDULER) != self.name:
+            return
+        if is_deleting(pod):
+            self._leave(uid)
+            return
+        waiting = self.queue.get(uid)
+        now = self.clock.monotonic()
+        if waiting is None:
+            info = PodInfo(pod)
+            waiting = self.queue.add(info, now)
+            if info.nominated_node:
+                self.state.nominated[uid] = (info, info.nominated_node)
+        else:
+            before = waiting.info
+            info = before.with_version(pod) if _same_needs(before.pod, pod) else PodInfo(pod)
+            self.queue.replace(info)
+            if waiting.gate or info.static_shape != before.static_shape or info.requests != before.requests:
+                self.queue.activate(waiting, now)
+        self._gate(waiting)
+        self._wake.set()
+
+    def _gate(self, waiting: Waiting) -> None:
+        """PreEnqueue: pods with scheduling gates, and pods whose claims are not there, are not tried."""
+        info = waiting.info
+        gates = (info.pod.spec.schedulingGates if info.pod.spec else None) or ()
+        if gates:
+            names = " ".join(gate.name for gate in gates)
+            self.queue.gate(waiting, f"waiting for scheduling gates: [{names}]")
+            return
+        if info.claims:
+            try:
+                self.state.claims.of(info)
+            except ClaimLookupError as error:
+                self.queue.gate(waiting, str(error), error.keys)
+
+    def _pod_gone(self, pod: Pod) -> None:
+        assert pod.metadata is not None
+        self._leave(pod.metadata.uid or "")
+
+    def _leave(self, uid: str) -> None:
+        """The pod is gone or has finished: it waits for nothing and takes nothing."""
+        self.queue.delete(uid)
+        self.state.nominated.pop(uid, None)
+        if uid in self._assumed:
+            return  # its binding will fail and clean up
+        node = self.state.nodes.placed.get(uid)
+        if node is None:
+            return
+        info = node.pods[uid]
+        self.state.displace(uid)
+        hints.pod_gone(self.queue, info, node, self.clock.monotonic())
+        self._wake.set()
+
+    # -- nodes, devices
+
+    def _node_set(self, node: Node) -> None:
+        if self.state.set_node(node):
+            assert node.metadata is not None
+            hints.node_changed(self.queue, self.state.nodes.by_name[node.metadata.name or ""], self.clock.monotonic())
+            self._wake.set()
+
+    def _node_gone(self, node: Node) -> None:
+        assert node.metadata is not None
+        self.state.remove_node(node.metadata.name or "")
+        hints.node_gone(self.queue, self.clock.monotonic())
+        self._wake.set()
+
+    def _devices_changed(self) -> None:
+        hints.devices_changed(self.queue, self.clock.monotonic())
+        self._wake.set()
+
+    def _slice_set(self, slice_: ResourceSlice) -> None:
+        self.state.set_slice(slice_)
+        self._devices_changed()
+
+    def _slice_gone(self, slice_: ResourceSlice) -> None:
+        assert slice_.metadata is not None
+        self.state.remove_slice(slice_.metadata.name or "")
+        self._devices_changed()  # an incomplete pool may be complete without it
+
+    def _class_set(self, device_class: DeviceClass) -> None:
+        assert device_class.metadata is not None
+        self.state.set_class(device_class)
+        spec = device_class.spec
+        names = {f"{IMPLICIT_PREFIX}{device_class.metadata.name}", (spec.extendedResourceName if spec else None) or ""}
+        hints.classes_changed(self.queue, names, self.clock.monotonic())
+        self._wake.set()
+
+    def _class_gone(self, device_class: DeviceClass) -> None:
+        assert device_class.metadata is not None
+        self.state.remove_class(device_class.metadata.name or "")
+
+    def _rule_set(self, rule: DeviceTaintRule) -> None:
+        self.state.set_rule(rule)
+        self._devices_changed()
+
+    def _rule_gone(self, rule: DeviceTaintRule) -> None:
+        assert rule.metadata is not None
+        self.state.remove_rule(rule.metadata.name or "")
+        self._devices_changed()
+
+    def _budget_set(self, budget: PodDisruptionBudget) -> None:
+        assert budget.metadata is not None
+        self.state.budgets[f"{budget.metadata.namespace}/{budget.metadata.name}"] = budget
+
+    def _budget_gone(self, budget: PodDisruptionBudget) -> None:
+        assert budget.metadata is not None
+        self.state.budgets.pop(f"{budget.metadata.namespace}/{budget.metadata.name}", None)
+
+    # -- claims
+
+    def _claim_set(self, old: ResourceClaim | None, claim: ResourceClaim) -> None:
+        state, now = self.state, self.clock.monotonic()
+        state.claims.set(claim)
+        was, is_ = old is not None and allocation_of(old) is not None, allocation_of(claim) is not None
+        if was and not is_:
+            state.revision += 1
+            self._devices_changed()
+        elif is_ and not was:
+            state.revision += 1
+        if old is None or old.status != claim.status or claim.metadata.deletionTimestamp is not None:  # type: ignore[union-attr]
+            self._wake_users(key_of(claim), now)
+        if is_ and claim.status is not None and claim.status.devices:
+            self._binder.claim_changed()
+
+    def _wake_users(self, key: str, now: float) -> None:
+        for waiting in self.queue.naming_claim(key):
+            self.queue.activate(waiting, now)
+            self._gate(waiting)
+            self._wake.set()
+
+    def _claim_gone(self, claim: ResourceClaim) -> None:
+        self.state.claims.remove(claim)
+        self.state.revision += 1
+        if allocation_of(claim) is not None:
+            self._devices_changed()
+        self._binder.claim_changed()
+
+
+def _same_needs(old: Pod, new: Pod) -> bool:
+    """Does the new version ask for, and show to others, what the old one did?"""
+    if old is new:
+        return True
+    assert old.metadata is not None
+    assert new.metadata is not None
+    return (
+        old.metadata.labels == new.metadata.labels
+        and old.metadata.generation == new.metadata.generation
+        and old.metadata.deletionTimestamp == new.metadata.deletionTimestamp
+        and (old.metadata.generation is not None or old.spec == new.spec)
+    )
