@@ -1,0 +1,388 @@
+"""The ResourceClaim controller: claims from templates, reservations, deallocation, deletion (reference/controllers.md §1).
+
+On the hot path of every pod with a claim it costs one create and one status patch. Decisions are in `claim_decisions`; here are the caches,
+the events that make work, and the writes. Writes of a claim carry its resourceVersion: if anything changed meanwhile, the key comes again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterable
+
+from lightkube.models.core_v1 import Pod
+from lightkube.models.resource_v1 import ResourceClaim, ResourceClaimTemplate
+from lightkube.models.scheduling_v1beta1 import PodGroup
+
+from drakit.api.errors import StatusError, go_quote
+from drakit.client import Informer, resource_of
+from drakit.controllers import claim_decisions as decisions
+from drakit.controllers.claim_decisions import ClaimPlan
+from drakit.controllers.loop import Context, ControlLoop
+from drakit.controllers.objects import (
+    Plain,
+    controller_of,
+    deleting,
+    finalizers,
+    key_of,
+    name,
+    namespace,
+    spec,
+    status,
+    uid,
+    version,
+)
+
+__all__ = ["ClaimController"]
+
+PODS, CLAIMS, POD_GROUPS = resource_of(Pod), resource_of(ResourceClaim), resource_of(PodGroup)
+FIELD_MANAGER = "ResourceClaimController"
+_WORKERS = 50
+_REMEMBERED_UIDS = 5000  # consumers seen to be deleted: their reservations go without asking the server
+
+
+class ClaimController:
+    name = "resourceclaim-controller"
+
+    def __init__(self, context: Context) -> None:
+        self._client = context.client
+        self._recorder = context.recorder("resource_claim")
+        self._groups_on = context.gates.enabled("DRAWorkloadResourceClaims")
+        self.loop = ControlLoop("resource_claim", self.reconcile, context, workers=_WORKERS)
+        self._deleted: OrderedDict[str, None] = OrderedDict()
+        informers = context.informers
+        self._pods = informers.plain(Pod)
+        self._claims = informers.plain(ResourceClaim)
+        self._templates = informers.plain(ResourceClaimTemplate)
+        self._groups: Informer[Plain] | None = informers.plain(PodGroup) if self._groups_on else None
+        for consumers in filter(None, (self._pods, self._groups)):
+            consumers.add_index("claim", decisions.claims_used)
+            consumers.add_index("template", decisions.templates_used)
+        self._pods.add_index(
+            "group", lambda pod: [f"{namespace(pod)}/{decisions.group_of(pod)}"] if decisions.group_of(pod) else ()
+        )
+        self._claims.add_index("consumer", _consumer)
+        self._create_total = context.metrics.counter(
+            "dynamic_resource_allocation_resourceclaim_creates_total",
+            "Number of ResourceClaims creation requests, categorized by creation status, admin access and owner",
+            ("status", "admin_access", "owner_api_group", "owner_api_kind"),
+        )
+        context.metrics.gauge(
+            "dynamic_resource_allocation_resource_claims",
+            "Number of ResourceClaims, categorized by allocation status, admin access, and source",
+            ("allocated", "admin_access", "source"),
+            read=self._count_claims,
+        )
+        self._pods.add_handler(self._pod_changed, lambda _, pod: self._pod_changed(pod), self._consumer_removed)
+        self._claims.add_handler(self._claim_changed, lambda _, claim: self._claim_changed(claim), self._claim_removed)
+        self._templates.add_handler(self._template_changed, lambda _, template: self._template_changed(template))
+        if self._groups is not None:
+            self._groups.add_handler(
+                self._group_changed, lambda _, group: self._group_changed(group), self._consumer_removed
+            )
+
+    async def run(self) -> None:
+        await self.loop.run()
+
+    # What makes work.
+
+    def _pod_changed(self, pod: Plain) -> None:
+        if not spec(pod).get("resourceClaims") and not status(pod).get("extendedResourceClaimStatus"):
+            return
+        if decisions.pod_done(pod):
+            self._enqueue_claims_of(pod)
+        if self._needs_work(pod):
+            self.loop.add(f"pod:{key_of(pod)}")
+
+    def _group_changed(self, group: Plain) -> None:
+        if spec(group).get("resourceClaims"):
+            if self._needs_work(group):
+                self.loop.add(f"podgroup:{key_of(group)}")
+            for pod in self._pods.by_index("group", key_of(group)):
+                self._pod_changed(pod)
+
+    def _consumer_removed(self, consumer: Plain) -> None:
+        if spec(consumer).get("resourceClaims") or status(consumer).get("extendedResourceClaimStatus"):
+            self._deleted[uid(consumer)] = None
+            if len(self._deleted) > _REMEMBERED_UIDS:
+                self._deleted.popitem(last=False)
+            self._enqueue_claims_of(consumer)
+
+    def _claim_changed(self, claim: Plain) -> None:
+        if not self._decide(claim).nothing:
+            self.loop.add(f"claim:{key_of(claim)}")
+        self._enqueue_users(key_of(claim))
+
+    def _claim_removed(self, claim: Plain) -> None:
+        self._enqueue_users(key_of(claim))
+
+    def _template_changed(self, template: Plain) -> None:
+        for pod in self._pods.by_index("template", key_of(template)):
+            self._pod_changed(pod)
+        if self._groups is not None:
+            for group in self._groups.by_index("template", key_of(template)):
+                self._group_changed(group)
+
+    def _enqueue_users(self, claim_key: str) -> None:
+        for pod in self._pods.by_index("claim", claim_key):
+            if self._needs_work(pod):
+                self.loop.add(f"pod:{key_of(pod)}")
+        if self._groups is not None:
+            for group in self._groups.by_index("claim", claim_key):
+                self._group_changed(group)
+
+    def _enqueue_claims_of(self, consumer: Plain) -> None:
+        for key in decisions.claims_used(consumer):
+            self.loop.add(f"claim:{key}")
+        for key in self._claims.index_keys("consumer", uid(consumer)):  # made, but not yet recorded in the status
+            self.loop.add(f"claim:{key}")
+
+    def _needs_work(self, consumer: Plain) -> bool:
+        """A claim has to be made, or (the pod bypassed the scheduler) reserved."""
+        if deleting(consumer):
+            return False
+        scheduled = consumer["kind"] == "Pod" and bool(spec(consumer).get("nodeName"))
+        for entry in spec(consumer).get("resourceClaims") or ():
+            claim_name = decisions.claim_of_entry(consumer, entry)
+            if claim_name == "":
+                return True
+            if claim_name is None:
+                continue
+            claim = self._claims.get(f"{namespace(consumer)}/{claim_name}")
+            if claim is None:
+                if entry.get("resourceClaimTemplateName"):
+                    return True
+                continue
+            if scheduled and _reservable(claim, entry, consumer):
+                return True
+        return False
+
+    # Reconciling.
+
+    async def reconcile(self, key: str) -> float | None:
+        kind, _, object_key = key.partition(":")
+        if kind == "claim":
+            await self._reconcile_claim(object_key)
+        elif kind == "pod":
+            pod = self._pods.get(object_key)
+            if pod is not None and not deleting(pod):
+                await self._reconcile_pod(pod)
+        elif self._groups is not None:
+            group = self._groups.get(object_key)
+            if group is not None and not deleting(group):
+                await self._make_claims(group, None)
+        return None
+
+    async def _reconcile_pod(self, pod: Plain) -> None:
+        group: Plain | None = None
+        group_name = decisions.group_of(pod)
+        if group_name and self._groups is not None:
+            group = self._groups.get(f"{namespace(pod)}/{group_name}")
+            if group is None:
+                raise StatusError.not_found("scheduling.k8s.io", "podgroup", group_name)
+        pod = await self._make_claims(pod, group)
+        if not spec(pod).get("nodeName"):
+            return  # the scheduler reserves
+        for entry in spec(pod).get("resourceClaims") or ():
+            claim_name = decisions.claim_of_entry(pod, entry)
+            claim = self._claims.get(f"{namespace(pod)}/{claim_name}") if claim_name else None
+            if claim is not None and _reservable(claim, entry, pod):
+                consumer = group if group is not None and decisions.binds_to_group(entry, group) else pod
+                reserved = [*(status(claim).get("reservedFor") or ()), decisions.reservation(consumer)]
+                await self._patch_claim(claim, {"status": {"reservedFor": reserved}}, "status")
+
+    async def _make_claims(self, consumer: Plain, group: Plain | None) -> Plain:
+        """Make what is missing, record the names in the status; returns the consumer as it is then."""
+        made: dict[str, str] = {}
+        for entry in spec(consumer).get("resourceClaims") or ():
+            try:
+                claim_name = await self._make_claim(consumer, entry, group)
+            except _Refused as error:
+                self._recorder.event(
+                    consumer,
+                    "Warning",
+                    "FailedResourceClaimCreation",
+                    f"{consumer['kind']}ResourceClaim {entry['name']}: {error}",
+                )
+                raise StatusError(error.code, "FailedResourceClaimCreation", f"{entry['name']}: {error}") from error
+            if claim_name:
+                made[entry["name"]] = claim_name
+        if not made:
+            return consumer
+        pods = consumer["kind"] == "Pod"
+        patch = {
+            "metadata": {"uid": uid(consumer)},
+            "status": {"resourceClaimStatuses": decisions.with_names(consumer, made)},
+        }
+        patched = await self._client.patch_plain(
+            PODS if pods else POD_GROUPS,
+            name(consumer),
+            patch,
+            namespace=namespace(consumer),
+            kind="strategic",
+            subresource="status",
+            field_manager=FIELD_MANAGER,
+        )
+        informer = self._pods if pods else self._groups
+        assert informer is not None
+        informer.observe(patched)
+        return patched
+
+    async def _make_claim(self, consumer: Plain, entry: Plain, group: Plain | None) -> str:
+        """The name of a claim that has to be recorded; "" when there is nothing to record."""
+        claim_name = decisions.claim_of_entry(consumer, entry)
+        template_name = entry.get("resourceClaimTemplateName")
+        if not template_name or claim_name is None:
+            return ""
+        if claim_name and await self._exists_for(consumer, claim_name):
+            return ""
+        if decisions.binds_to_group(entry, group):
+            assert group is not None
+            found = self._made_before(group, entry["name"])
+            return name(found) if found is not None else ""  # the group's own reconcile makes it
+        found = self._made_before(consumer, entry["name"])
+        if found is not None:
+            return name(found)
+        template = self._templates.get(f"{namespace(consumer)}/{template_name}")
+        if template is None:
+            quoted = go_quote(template_name)
+            raise _Refused(
+                404, f"resource claim template {quoted}: resourceclaimtemplate.resource.k8s.io {quoted} not found"
+            )
+        body = decisions.new_claim(consumer, entry["name"], template)
+        try:
+            created = await self._client.create_plain(CLAIMS, body)
+        except StatusError as error:
+            self._create_total.inc("failure", *decisions.metric_labels(body))
+            raise _Refused(error.code, f"create ResourceClaim : {error}") from error
+        self._create_total.inc("success", *decisions.metric_labels(created))
+        self._claims.observe(created)
+        return name(created)
+
+    async def _exists_for(self, consumer: Plain, claim_name: str) -> bool:
+        claim = self._claims.get(f"{namespace(consumer)}/{claim_name}")
+        if claim is None:
+            try:
+                claim = await self._client.get_plain(CLAIMS, claim_name, namespace=namespace(consumer))
+            except StatusError as error:
+                if error.code != 404:
+                    raise
+                return False
+        return decisions.is_for(consumer, claim)
+
+    def _made_before(self, consumer: Plain, entry: str) -> Plain | None:
+        """A claim made by an earlier attempt that did not get to record its name."""
+        for claim in self._claims.by_index("consumer", uid(consumer)):
+            if (claim["metadata"].get("annotations") or {}).get(decisions.POD_CLAIM_NAME) == entry and not deleting(
+                claim
+            ):
+                return claim
+        return None
+
+    async def _reconcile_claim(self, key: str) -> None:
+        claim = self._claims.get(key)
+        if claim is None:
+            return
+        plan = self._decide(claim)
+        if plan.ask:
+            answers = {entry["uid"]: await self._lives(namespace(claim), entry) for entry in plan.ask}
+            plan = decisions.decide_claim(
+                claim, lambda entry: answers.get(entry["uid"], self._present(claim, entry)), self._pods.get
+            )
+        await self._carry_out(claim, plan)
+
+    def _decide(self, claim: Plain) -> ClaimPlan:
+        return decisions.decide_claim(claim, lambda entry: self._present(claim, entry), self._pods.get)
+
+    async def _carry_out(self, claim: Plain, plan: ClaimPlan) -> None:
+        change: Plain = {}
+        if plan.reserved is not None:
+            change["reservedFor"] = plan.reserved or None
+        if plan.deallocate:
+            change["allocation"] = None
+        if change:
+            claim = await self._patch_claim(claim, {"status": change}, "status")
+        if plan.unprotect:
+            kept = [finalizer for finalizer in finalizers(claim) if finalizer != decisions.FINALIZER]
+            claim = await self._patch_claim(claim, {"metadata": {"finalizers": kept or None}})
+        if plan.delete:
+            answer = await self._client.delete(CLAIMS, name(claim), namespace=namespace(claim), uid=uid(claim))
+            self._claims.observe_deleted(key_of(claim), uid(claim), answer)
+
+    async def _patch_claim(self, claim: Plain, patch: Plain, subresource: str = "") -> Plain:
+        metadata = {**patch.get("metadata", {}), "resourceVersion": str(version(claim)), "uid": uid(claim)}
+        patched = await self._client.patch_plain(
+            CLAIMS, name(claim), {**patch, "metadata": metadata}, namespace=namespace(claim), subresource=subresource
+        )
+        if deleting(patched) and not finalizers(patched):
+            self._claims.observe_deleted(
+                key_of(claim), uid(claim), {}
+            )  # the last finalizer is gone, and the claim with it
+        else:
+            self._claims.observe(patched)
+        return patched
+
+    # Consumers of reservations.
+
+    def _present(self, claim: Plain, entry: Plain) -> bool | None:
+        if entry["uid"] in self._deleted:
+            return False
+        consumers = self._consumers(entry)
+        if consumers is None:
+            return True  # unknown kinds keep their reservation
+        consumer = consumers.get(f"{namespace(claim)}/{entry['name']}")
+        if consumer is None:
+            return None
+        if uid(consumer) != entry["uid"]:
+            return False
+        return consumer["kind"] != "Pod" or not decisions.pod_done(consumer)
+
+    def _consumers(self, entry: Plain) -> Informer[Plain] | None:
+        group, resource = entry.get("apiGroup") or "", entry["resource"]
+        if group == "" and resource == "pods":
+            return self._pods
+        return self._groups if group == "scheduling.k8s.io" and resource == "podgroups" else None
+
+    async def _lives(self, in_namespace: str, entry: Plain) -> bool:
+        """The cache may be behind, and freeing the devices of a pod that is just being scheduled would be bad: ask the server."""
+        resource = PODS if entry["resource"] == "pods" else POD_GROUPS
+        try:
+            consumer = await self._client.get_plain(resource, entry["name"], namespace=in_namespace)
+        except StatusError as error:
+            if error.code != 404:
+                raise
+            return False
+        return bool(uid(consumer) == entry["uid"])
+
+    def _count_claims(self) -> Counter[tuple[str, ...]]:
+        return Counter(_gauge_labels(claim) for claim in self._claims.list())
+
+
+class _Refused(Exception):
+    """A claim that cannot be made now; the text goes into an event."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def _consumer(claim: Plain) -> Iterable[str]:
+    owner = controller_of(claim)
+    return (owner["uid"],) if owner is not None else ()
+
+
+def _reservable(claim: Plain, entry: Plain, pod: Plain) -> bool:
+    """Allocated, the pod's to use, and not yet reserved for it."""
+    if status(claim).get("allocation") is None or decisions.reserved_for(claim, pod):
+        return False
+    return not entry.get("resourceClaimTemplateName") or decisions.is_for(pod, claim)
+
+
+def _gauge_labels(claim: Plain) -> tuple[str, str, str]:
+    annotations = claim["metadata"].get("annotations") or {}
+    source = ""
+    if annotations.get(decisions.POD_CLAIM_NAME):
+        source = "resource_claim_template"
+    elif annotations.get(decisions.EXTENDED_RESOURCE_CLAIM) == "true":
+        source = "extended_resource"
+    allocated = "true" if status(claim).get("allocation") is not None else "false"
+    return allocated, decisions.metric_labels(claim)[0], source

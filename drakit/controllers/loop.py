@@ -1,0 +1,105 @@
+"""What all controllers share: a queue of keys and workers that reconcile them, and the things they are given.
+
+A controller is level-driven: `reconcile(key)` reads caches, compares with what should be, writes the difference, and may say after how many
+seconds to look again. It can be cancelled at any await and started anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from drakit.api.errors import StatusError
+from drakit.api.gates import FeatureGates
+from drakit.client import Client, EventRecorder, Informers, WorkQueue
+from drakit.clock import Clock, SystemClock
+from drakit.controllers.metrics import Metrics
+
+__all__ = ["Context", "ControlLoop", "Reconcile"]
+
+log = logging.getLogger(__name__)
+
+Reconcile = Callable[[str], Awaitable[float | None]]  # returns the seconds after which to look again, or None
+
+_TURN = 0.005  # seconds of work after which others get the loop
+
+
+@dataclass
+class Context:
+    client: Client
+    informers: Informers
+    clock: Clock = field(default_factory=SystemClock)
+    metrics: Metrics = field(default_factory=Metrics)
+    gates: FeatureGates = field(default_factory=FeatureGates.default)
+    rng: random.Random = field(default_factory=random.Random)
+    recorders: dict[str, EventRecorder] = field(default_factory=dict)
+
+    def recorder(self, component: str) -> EventRecorder:
+        if component not in self.recorders:
+            self.recorders[component] = EventRecorder(self.client, component, clock=self.clock)
+        return self.recorders[component]
+
+
+class ControlLoop:
+    def __init__(self, name: str, reconcile: Reconcile, context: Context, *, workers: int = 5) -> None:
+        self.name = name
+        self.queue: WorkQueue[str] = WorkQueue(context.clock, name=name)
+        self.reconciles = 0
+        self._reconcile = reconcile
+        self._workers = workers
+        self._turn_began = 0.0
+
+    def add(self, key: str) -> None:
+        self.queue.add(key)
+
+    def add_after(self, key: str, seconds: float) -> None:
+        self.queue.add_after(key, seconds)
+
+    @property
+    def idle(self) -> bool:
+        return self.queue.idle
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number in range(self._workers):
+                    group.create_task(self._work(), name=f"{self.name}:{number}")
+        finally:
+            self.queue.close()
+
+    async def _work(self) -> None:
+        while True:
+            if not len(self.queue):
+                key = await self.queue.get()
+                self._turn_began = time.perf_counter()
+            else:
+                key = await self.queue.get()
+            try:
+                await self._handle(key)
+            finally:
+                self.queue.done(key)
+            if time.perf_counter() - self._turn_began > _TURN:
+                await asyncio.sleep(0)
+                self._turn_began = time.perf_counter()
+
+    async def _handle(self, key: str) -> None:
+        self.reconciles += 1
+        try:
+            after = await self._reconcile(key)
+        except StatusError as error:
+            delay = self.queue.add_rate_limited(key)
+            # Conflicts and objects that vanish are ordinary: someone else wrote first.
+            level = logging.DEBUG if error.code in (404, 409) else logging.WARNING
+            log.log(level, "%s %s: %s (again in %.3f s)", self.name, key, error, delay)
+        except Exception:
+            delay = self.queue.add_rate_limited(key)
+            log.exception("%s %s failed (again in %.3f s)", self.name, key, delay)
+        else:
+            self.queue.forget(key)
+            if after is not None:
+                self.queue.add_after(key, after)

@@ -1,0 +1,310 @@
+"""The pods of a workload: which are whose, in what state, and how they are made, deleted, adopted and released.
+
+The index "workload" answers in constant time how many pods of an owner are active, ready, terminating or waiting to be counted, so that a
+workload of 5,000 pods costs the same per event as one of 5 (`states`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+from lightkube.models.core_v1 import Pod
+
+from drakit.api.errors import StatusError
+from drakit.api.selectors import LabelSelector, Requirement, from_label_selector
+from drakit.client import Client, EventRecorder, Informer, Informers, Resource, resource_of
+from drakit.controllers.loop import ControlLoop
+from drakit.controllers.objects import (
+    Plain,
+    condition,
+    controller_of,
+    controller_reference,
+    deleting,
+    finalizers,
+    key_of,
+    labels,
+    name,
+    namespace,
+    pod_finished,
+    pod_ready,
+    same_owner,
+    spec,
+    status,
+    uid,
+)
+
+__all__ = [
+    "JOB_FINALIZER",
+    "PODS",
+    "WORKLOAD",
+    "PodControl",
+    "adopt_and_release",
+    "follow_children",
+    "label_text",
+    "orphans_of",
+    "owned_pods",
+    "pod_from_template",
+    "scaled",
+    "selector_of",
+    "slow_start",
+    "workload_pods",
+]
+
+PODS = resource_of(Pod)
+WORKLOAD = "workload"  # the index
+JOB_FINALIZER = "batch.kubernetes.io/job-tracking"
+_FIRST_BATCH = 1
+_NOTHING = LabelSelector((Requirement("", "in", frozenset()),))
+
+
+def workload_pods(informers: Informers) -> Informer[Plain]:
+    pods = informers.plain(Pod)
+    pods.add_index(WORKLOAD, states)
+    return pods
+
+
+def states(pod: Plain) -> Iterable[str]:
+    """Values of the index: the owner's UID, alone and with each state the pod is in; for a pod without owner its labels."""
+    return child_states(pod, pod_states)
+
+
+def pod_states(pod: Plain) -> Iterable[str]:
+    finished, gone = pod_finished(pod), deleting(pod)
+    if not finished and not gone:
+        yield "active"
+        yield f"labels:{label_text(labels(pod))}"
+        if pod_ready(pod):
+            yield "ready"
+    elif not finished:
+        yield "terminating"
+    if (finished or gone) and JOB_FINALIZER in finalizers(pod):
+        yield "uncounted"
+
+
+def child_states(child: Plain, more: Callable[[Plain], Iterable[str]] = lambda _: ()) -> Iterable[str]:
+    owner = controller_of(child)
+    if owner is None:
+        prefix = f"orphan:{namespace(child)}/"
+        return [prefix, *(f"{prefix}{label}={value}" for label, value in labels(child).items())]
+    owner_uid = owner["uid"]
+    return [owner_uid, *(f"{owner_uid}:{state}" for state in more(child))]
+
+
+def label_text(values: Mapping[str, str]) -> str:
+    return ",".join(f"{label}={values[label]}" for label in sorted(values))
+
+
+def owned_pods(pods: Informer[Plain], owner: Plain) -> list[Plain]:
+    return pods.by_index(WORKLOAD, uid(owner))
+
+
+def selector_of(owner: Plain) -> LabelSelector:
+    """What the owner's children look like; an owner without a selector has none."""
+    return from_label_selector(spec(owner).get("selector")) or _NOTHING
+
+
+def orphans_of(children: Informer[Plain], owner: Plain) -> int:
+    """How many children without owner may be for this one to adopt."""
+    return children.index_count(WORKLOAD, f"orphan:{_pair(owner)}")
+
+
+def _pair(owner: Plain) -> str:
+    """One label that every pod of the owner must have: a way to find the owner from a pod."""
+    wanted = (spec(owner).get("selector") or {}).get("matchLabels") or {}
+    if not wanted:
+        return f"{namespace(owner)}/"
+    label = min(wanted)
+    return f"{namespace(owner)}/{label}={wanted[label]}"
+
+
+def follow_children(
+    children: Informer[Plain],
+    owners: Informer[Plain],
+    loop: ControlLoop,
+    *,
+    signature: Callable[[Plain], object] | None = None,
+) -> None:
+    """Enqueue the owner of every child that changes; for a child without owner, whoever could adopt it.
+
+    `signature` is what owners look at: a change that leaves it equal makes no work.
+    """
+    kind, group = owners.resource.kind, owners.resource.group
+    owners.add_index("selector", lambda owner: (_pair(owner),))
+
+    def enqueue(child: Plain) -> None:
+        reference = controller_of(child)
+        if reference is not None:
+            if same_owner(reference, kind, group):
+                loop.add(f"{namespace(child)}/{reference['name']}")
+            return
+        if deleting(child):
+            return
+        prefix = f"{namespace(child)}/"
+        for pair in (prefix, *(f"{prefix}{label}={value}" for label, value in labels(child).items())):
+            for owner in owners.by_index("selector", pair):
+                if selector_of(owner).matches(labels(child)):
+                    loop.add(key_of(owner))
+
+    def changed(old: Plain, new: Plain) -> None:
+        if signature is not None and signature(old) == signature(new):
+            return
+        before, after = controller_of(old), controller_of(new)
+        if before is not None and (after is None or after["uid"] != before["uid"]):
+            enqueue(old)
+        enqueue(new)
+
+    children.add_handler(enqueue, changed, enqueue)
+
+
+def pod_signature(pod: Plain) -> object:
+    """What workloads see of a pod."""
+    ready = condition(pod, "Ready")
+    metadata = pod["metadata"]
+    return (
+        status(pod).get("phase"),
+        metadata.get("deletionTimestamp"),
+        ready and (ready["status"], ready.get("lastTransitionTime")),
+        metadata.get("labels"),
+        metadata.get("finalizers"),
+        metadata.get("ownerReferences"),
+        spec(pod).get("nodeName"),
+    )
+
+
+def pod_from_template(template: Plain, owner: Plain, **metadata: object) -> Plain:
+    """A pod as the template says, owned by the workload; `metadata` replaces fields of its metadata."""
+    wanted = template.get("metadata") or {}
+    body: Plain = {
+        "generateName": f"{name(owner)}-",
+        "namespace": namespace(owner),
+        "ownerReferences": [controller_reference(owner)],
+    }
+    for field in ("labels", "annotations", "finalizers"):
+        if wanted.get(field):
+            body[field] = wanted[field]
+    body.update(metadata)
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": body, "spec": template.get("spec") or {}}
+
+
+class PodControl:
+    """Makes and deletes pods for a workload, puts the answers into the cache, tells events."""
+
+    def __init__(self, client: Client, pods: Informer[Plain], recorder: EventRecorder) -> None:
+        self._client, self._pods, self._recorder = client, pods, recorder
+        self.created = 0
+        self.deleted = 0
+
+    async def create(self, owner: Plain, body: Plain, *, tell: bool = True) -> Plain:
+        try:
+            pod = await self._client.create_plain(PODS, body)
+        except StatusError as error:
+            if tell and not _namespace_terminating(error):
+                self._recorder.event(owner, "Warning", "FailedCreate", f"Error creating: {error}")
+            raise
+        self.created += 1
+        self._pods.observe(pod)
+        if tell:
+            self._recorder.event(owner, "Normal", "SuccessfulCreate", f"Created pod: {name(pod)}")
+        return pod
+
+    async def delete(self, owner: Plain, pod: Plain, *, tell: bool = True) -> None:
+        try:
+            answer = await self._client.delete(PODS, name(pod), namespace=namespace(pod), uid=uid(pod))
+        except StatusError as error:
+            if error.code in (404, 409):  # gone already, or another pod by now
+                return
+            if tell:
+                self._recorder.event(owner, "Warning", "FailedDelete", f"Error deleting: {error}")
+            raise
+        self.deleted += 1
+        self._pods.observe_deleted(key_of(pod), uid(pod), answer)
+        if tell:
+            self._recorder.event(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {name(pod)}")
+
+
+def _namespace_terminating(error: StatusError) -> bool:
+    return any(cause.get("reason") == "NamespaceTerminating" for cause in error.causes)
+
+
+def namespace_terminating(error: BaseException) -> bool:
+    return isinstance(error, StatusError) and _namespace_terminating(error)
+
+
+async def slow_start(count: int, make: Callable[[int], Awaitable[object]]) -> tuple[int, Exception | None]:
+    """Do it `count` times in batches of 1, 2, 4, …, so that a quota or a bad template costs one failure and not thousands.
+
+    Returns how many worked, and the first error; a namespace that is going away is no error.
+    """
+    done = 0
+    worked = 0
+    batch = min(_FIRST_BATCH, count)
+    while batch:
+        answers = await asyncio.gather(*(make(done + number) for number in range(batch)), return_exceptions=True)
+        failures = [answer for answer in answers if isinstance(answer, Exception)]
+        worked += batch - len(failures)
+        real = [failure for failure in failures if not namespace_terminating(failure)]
+        if real:
+            return worked, real[0]
+        if failures:
+            return worked, None
+        done += batch
+        batch = min(batch * 2, count - done)
+    return worked, None
+
+
+async def adopt_and_release(
+    client: Client, children: Informer[Plain], owner: Plain, owner_resource: Resource
+) -> list[Plain]:
+    """The children that are the owner's, after taking those that match its selector and have no owner, and letting go of those
+    that no longer match (pkg/controller/controller_ref_manager.go)."""
+    selector = selector_of(owner)
+    resource = children.resource
+    mine: list[Plain] = []
+    for child in children.by_index(WORKLOAD, uid(owner)):
+        if selector.matches(labels(child)):
+            mine.append(child)
+        elif not deleting(owner):
+            patch = {"metadata": {"uid": uid(child), "ownerReferences": [{"$patch": "delete", "uid": uid(owner)}]}}
+            await _patch_owner(client, children, resource, child, patch)
+    if deleting(owner):
+        return mine
+    orphans = [
+        child
+        for child in children.by_index(WORKLOAD, f"orphan:{_pair(owner)}")
+        if not deleting(child) and not pod_finished(child) and selector.matches(labels(child))
+    ]
+    if orphans:
+        fresh = await client.get_plain(owner_resource, name(owner), namespace=namespace(owner))
+        if uid(fresh) != uid(owner) or deleting(fresh):
+            return mine
+        reference = {**controller_reference(owner)}
+        for child in orphans:
+            patch = {"metadata": {"uid": uid(child), "ownerReferences": [reference]}}
+            adopted = await _patch_owner(client, children, resource, child, patch)
+            if adopted is not None:
+                mine.append(adopted)
+    return mine
+
+
+async def _patch_owner(
+    client: Client, children: Informer[Plain], resource: Resource, child: Plain, patch: Plain
+) -> Plain | None:
+    try:
+        patched = await client.patch_plain(resource, name(child), patch, namespace=namespace(child), kind="strategic")
+    except StatusError as error:
+        if error.code in (404, 422):  # gone, or owned by someone else by now
+            return None
+        raise
+    children.observe(patched)
+    return patched
+
+
+def scaled(value: int | str | None, total: int, *, up: bool) -> int:
+    """A count, or a percentage of `total` rounded up or down."""
+    if value is None:
+        return 0
+    if isinstance(value, str) and value.endswith("%"):
+        exact = int(value[:-1]) * total
+        return -(-exact // 100) if up else exact // 100
+    return int(value)

@@ -1,0 +1,232 @@
+"""ReplicaSets: as many pods as asked for, made and deleted in bounded steps (pkg/controller/replicaset)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from datetime import UTC, datetime
+
+from lightkube.models.apps_v1 import ReplicaSet
+
+from drakit.client import resource_of
+from drakit.controllers.loop import Context, ControlLoop
+from drakit.controllers.objects import (
+    Plain,
+    condition,
+    controller_of,
+    deleting,
+    key_of,
+    labels,
+    name,
+    namespace,
+    parse_time,
+    pod_active,
+    pod_available,
+    pod_ready,
+    set_condition,
+    spec,
+    status,
+    status_patch,
+    uid,
+)
+from drakit.controllers.pods import (
+    WORKLOAD,
+    PodControl,
+    adopt_and_release,
+    child_states,
+    follow_children,
+    label_text,
+    orphans_of,
+    owned_pods,
+    pod_from_template,
+    pod_signature,
+    slow_start,
+    workload_pods,
+)
+
+__all__ = ["ReplicaSetController", "deletion_order", "next_status"]
+
+REPLICA_SETS = resource_of(ReplicaSet)
+_BURST = 500
+_WORKERS = 5
+_LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
+
+
+def deletion_order(pods: list[Plain], on_node: Counter[str]) -> list[Plain]:
+    """Which pods go first: not assigned, pending, not ready, cheap, on crowded nodes, ready for less long, restarted, young."""
+
+    def rank(pod: Plain) -> tuple[object, ...]:
+        node = spec(pod).get("nodeName") or ""
+        ready = condition(pod, "Ready")
+        since = parse_time(ready["lastTransitionTime"]) if ready and ready.get("lastTransitionTime") else _LONG_AGO
+        restarts = max(
+            (entry.get("restartCount", 0) for entry in status(pod).get("containerStatuses") or ()), default=0
+        )
+        cost = (pod["metadata"].get("annotations") or {}).get("controller.kubernetes.io/pod-deletion-cost", "0")
+        created = parse_time(pod["metadata"].get("creationTimestamp") or "1970-01-01T00:00:00Z")
+        return (
+            bool(node),
+            {"Pending": 0, "Unknown": 1}.get(status(pod).get("phase", "Pending"), 2),
+            pod_ready(pod),
+            int(cost) if cost.lstrip("+-").isdigit() else 0,
+            -on_node[node],
+            -since.timestamp() if since is not _LONG_AGO else 0.0,
+            -restarts,
+            -created.timestamp(),
+            name(pod),
+        )
+
+    return sorted(pods, key=rank)
+
+
+def next_status(
+    replica_set: Plain,
+    *,
+    active: int,
+    labeled: int,
+    ready: int,
+    available: int,
+    terminating: int,
+    failure: str,
+    now: datetime,
+) -> Plain:
+    """The status for these counts; `failure` is why pods could not be made or deleted."""
+    old = status(replica_set)
+    conditions = [dict(entry) for entry in old.get("conditions") or ()]
+    known = condition(replica_set, "ReplicaFailure")
+    if failure and known is None:
+        reason = "FailedCreate" if active < spec(replica_set).get("replicas", 1) else "FailedDelete"
+        conditions = set_condition(
+            conditions, {"type": "ReplicaFailure", "status": "True", "reason": reason, "message": failure}, now
+        )
+    elif not failure and known is not None:
+        conditions = [entry for entry in conditions if entry["type"] != "ReplicaFailure"]
+    new: Plain = {
+        "replicas": active,
+        "fullyLabeledReplicas": labeled,
+        "readyReplicas": ready,
+        "availableReplicas": available,
+        "terminatingReplicas": terminating,
+        "observedGeneration": replica_set["metadata"].get("generation", 0),
+        "conditions": conditions,
+    }
+    return {field: value for field, value in new.items() if value or field in ("replicas", "terminatingReplicas")}
+
+
+class ReplicaSetController:
+    name = "replicaset-controller"
+
+    def __init__(self, context: Context) -> None:
+        self._client, self._clock = context.client, context.clock
+        self.loop = ControlLoop("replicaset", self.reconcile, context, workers=_WORKERS)
+        self._sets = context.informers.plain(ReplicaSet)
+        self._sets.add_index(WORKLOAD, child_states)
+        self._pods = workload_pods(context.informers)
+        self._control = PodControl(context.client, self._pods, context.recorder("replicaset-controller"))
+        self._sets.add_handler(self._changed, lambda _, new: self._changed(new), self._changed)
+        follow_children(self._pods, self._sets, self.loop, signature=pod_signature)
+
+    async def run(self) -> None:
+        await self.loop.run()
+
+    def _changed(self, replica_set: Plain) -> None:
+        self.loop.add(key_of(replica_set))
+
+    async def reconcile(self, key: str) -> float | None:
+        replica_set = self._sets.get(key)
+        if replica_set is None:
+            return None
+        owner = uid(replica_set)
+        exact = label_text((spec(replica_set)["template"].get("metadata") or {}).get("labels") or {})
+        # Pods with exactly the template's labels match the selector: only if there are others is there anything to adopt or release.
+        if orphans_of(self._pods, replica_set) or self._count(owner, f"labels:{exact}") != self._count(owner, "active"):
+            await adopt_and_release(self._client, self._pods, replica_set, REPLICA_SETS)
+        failure: Exception | None = None
+        if not deleting(replica_set):
+            failure = await self._scale(replica_set)
+        await self._write_status(self._sets.get(key) or replica_set, exact, failure)
+        if failure is not None:
+            raise failure
+        return self._next_look(replica_set)
+
+    def _count(self, owner: str, state: str) -> int:
+        return self._pods.index_count(WORKLOAD, f"{owner}:{state}")
+
+    async def _scale(self, replica_set: Plain) -> Exception | None:
+        wanted = spec(replica_set).get("replicas", 1)
+        missing = wanted - self._count(uid(replica_set), "active")
+        if missing > 0:
+            body = pod_from_template(spec(replica_set)["template"], replica_set)
+            worked, error = await slow_start(min(missing, _BURST), lambda _: self._control.create(replica_set, body))
+            if missing > _BURST and error is None and worked:
+                self.loop.add(key_of(replica_set))
+            return error
+        if missing < 0:
+            active = [pod for pod in owned_pods(self._pods, replica_set) if pod_active(pod)]
+            doomed = deletion_order(active, self._crowding(replica_set))[: min(-missing, _BURST)]
+            answers = await asyncio.gather(
+                *(self._control.delete(replica_set, pod) for pod in doomed), return_exceptions=True
+            )
+            if -missing > _BURST:
+                self.loop.add(key_of(replica_set))
+            return next((answer for answer in answers if isinstance(answer, Exception)), None)
+        return None
+
+    def _crowding(self, replica_set: Plain) -> Counter[str]:
+        """How many active pods of the same Deployment are on each node."""
+        owner = controller_of(replica_set)
+        related = self._sets.by_index(WORKLOAD, owner["uid"]) if owner else [replica_set]
+        return Counter(
+            spec(pod).get("nodeName") or ""
+            for other in related
+            for pod in self._pods.by_index(WORKLOAD, f"{uid(other)}:active")
+        )
+
+    async def _write_status(self, replica_set: Plain, exact: str, failure: Exception | None) -> None:
+        owner, now = uid(replica_set), self._clock.now()
+        active, ready = self._count(owner, "active"), self._count(owner, "ready")
+        labeled, available = self._count(owner, f"labels:{exact}"), ready
+        minimum = spec(replica_set).get("minReadySeconds") or 0
+        pods = self._pods.by_index(WORKLOAD, f"{owner}:active") if minimum or labeled != active else []
+        if labeled != active:
+            wanted = (spec(replica_set)["template"].get("metadata") or {}).get("labels") or {}
+            labeled = sum(1 for pod in pods if wanted.items() <= labels(pod).items())
+        if minimum:
+            available = sum(1 for pod in pods if pod_available(pod, minimum, now))
+        new = next_status(
+            replica_set,
+            active=active,
+            labeled=labeled,
+            ready=ready,
+            available=available,
+            terminating=self._count(owner, "terminating"),
+            failure=str(failure) if failure is not None else "",
+            now=now,
+        )
+        patch = status_patch(status(replica_set), new)
+        if patch is not None:
+            self._sets.observe(
+                await self._client.patch_plain(
+                    REPLICA_SETS, name(replica_set), patch, namespace=namespace(replica_set), subresource="status"
+                )
+            )
+
+    def _next_look(self, replica_set: Plain) -> float | None:
+        """When the next ready pod becomes available."""
+        minimum = spec(replica_set).get("minReadySeconds") or 0
+        current = self._sets.get(key_of(replica_set))
+        if (
+            not minimum
+            or current is None
+            or status(current).get("readyReplicas", 0) == status(current).get("availableReplicas", 0)
+        ):
+            return None
+        now = self._clock.now()
+        waits = [
+            minimum - (now - parse_time(ready["lastTransitionTime"])).total_seconds()
+            for pod in self._pods.by_index(WORKLOAD, f"{uid(replica_set)}:ready")
+            if (ready := condition(pod, "Ready"))
+            and ready.get("lastTransitionTime")
+            and not pod_available(pod, minimum, now)
+        ]
+        return max(0.05, min(waits)) if waits else float(minimum)
