@@ -1,0 +1,406 @@
+"""Simulated nodes: one task plays any number of them, for clusters on a laptop and for load.
+
+Each has a Node object with a heartbeat Lease and the ResourceSlices of a profile. Pods bound to them run as far as the API can
+see: they start once their claims are allocated and reserved for them (as a kubelet would insist), those that may end succeed
+after a while, deleted ones go within their grace. Annotations steer a pod: `simulated.drakit.dev/seconds` (how long it runs)
+and `simulated.drakit.dev/exit-code`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from datetime import datetime
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any, Protocol
+
+from lightkube.models.coordination_v1 import Lease
+from lightkube.models.core_v1 import Container, Node, Pod
+from lightkube.models.resource_v1 import ResourceClaim, ResourceSlice
+
+from drakit.api.errors import StatusError
+from drakit.client import Client, Informers, resource_of
+from drakit.client.transport import Plain
+from drakit.clock import Clock, SystemClock
+
+__all__ = ["NodeProfile", "SimulatedNodes"]
+
+log = logging.getLogger(__name__)
+
+NODES = resource_of(Node)
+PODS = resource_of(Pod)
+SLICES = resource_of(ResourceSlice)
+LEASES = resource_of(Lease)
+SECONDS = "simulated.drakit.dev/seconds"
+EXIT_CODE = "simulated.drakit.dev/exit-code"
+LEASE_SECONDS = 40
+WRITES = 64  # at a time
+SHUTDOWN = 0.05  # seconds that a container takes to end after SIGTERM
+NOT_READY = "node.kubernetes.io/not-ready"
+
+
+class NodeProfile(Protocol):
+    """What `drakit.drivers.profiles.Profile` offers."""
+
+    def node(self, name: str, index: int = 0) -> Plain: ...
+    def slices(self, node: str, index: int = 0, *, uid: str = "") -> list[Plain]: ...
+    def device_classes(self) -> list[Plain]: ...
+
+
+class SimulatedNodes:
+    def __init__(
+        self,
+        client: Client,
+        informers: Informers,
+        profile: NodeProfile,
+        nodes: int,
+        *,
+        prefix: str = "node",
+        pod_seconds: float = 2.0,
+        clock: Clock | None = None,
+    ) -> None:
+        self._client, self._informers, self._profile = client, informers, profile
+        self._clock = clock or SystemClock()
+        width = max(len(str(nodes - 1)), 1)
+        self.names = [f"{prefix}-{index:0{width}}" for index in range(nodes)]
+        self._mine = frozenset(self.names)
+        self._pod_seconds = pod_seconds
+        self._due: list[tuple[float, int, str, Callable[[], Awaitable[None]]]] = []
+        self._order = count()
+        self._planned: dict[str, str] = {}  # pod UID -> what is planned or done for it
+        self._held: dict[str, set[str]] = {}  # claim key -> keys of pods that wait for it
+        self._wake = asyncio.Event()
+        self._gate = asyncio.Semaphore(WRITES)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.published = asyncio.Event()
+
+    async def run(self) -> None:
+        """Publish, then play until cancelled."""
+        removers = []
+        try:
+            await self.publish()
+            claims = self._informers.of(ResourceClaim)
+            pods = self._informers.of(Pod)
+            await claims.synced.wait()
+            await pods.synced.wait()
+            removers.append(claims.add_handler(self._claim_seen, lambda _, new: self._claim_seen(new)))
+            removers.append(pods.add_handler(self._pod_seen, lambda _, new: self._pod_seen(new), self._pod_gone))
+            self._after(0, "heartbeats", self._heartbeats)
+            await self._play()
+        finally:
+            for remove in removers:
+                remove()
+            for task in list(self._tasks):
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # -- nodes
+
+    async def publish(self) -> None:
+        """Nodes, slices and classes; what exists already (a restart) is left as it is."""
+        for device_class in self._profile.device_classes():
+            await self._create_or_keep(device_class)
+        await asyncio.gather(*(self._publish_node(index, name) for index, name in enumerate(self.names)))
+        self.published.set()
+
+    async def _publish_node(self, index: int, name: str) -> None:
+        async with self._gate:
+            body = self._profile.node(name, index)
+            body["status"]["conditions"] = self._conditions()
+            body["status"]["nodeInfo"] = _node_info(body)
+            body["status"]["addresses"] = [{"type": "Hostname", "address": name}]
+            node = await self._create_or_keep(body)
+            if any(taint["key"] == NOT_READY for taint in (node.get("spec") or {}).get("taints") or ()):
+                await self._client.patch_plain(NODES, name, {"spec": {"taints": None}})
+            for slice_ in self._profile.slices(name, index, uid=node["metadata"]["uid"]):
+                await self._create_or_keep(slice_)
+
+    async def _create_or_keep(self, body: Plain) -> Plain:
+        try:
+            created: Plain = await self._client.create(body)
+            return created
+        except StatusError as error:
+            if error.code != 409:
+                raise
+            resource = {"Node": NODES, "ResourceSlice": SLICES}.get(body["kind"])
+            return await self._client.get_plain(resource, body["metadata"]["name"]) if resource else body
+
+    def _conditions(self) -> list[Plain]:
+        now = _stamp(self._clock.now())
+        healthy = [
+            ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+            ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+            ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+            ("Ready", "True", "KubeletReady", "simulated node is ready"),
+        ]
+        return [
+            {"type": t, "status": s, "reason": r, "message": m, "lastHeartbeatTime": now, "lastTransitionTime": now}
+            for t, s, r, m in healthy
+        ]
+
+    async def _heartbeats(self) -> None:
+        """Every node renews its lease once per round; a round takes long enough to stay in the background."""
+        interval = min(30.0, max(10.0, len(self.names) / 100))
+        for name in self.names:
+            await self._renew(name)
+            await asyncio.sleep(0)
+        self._after(interval, "heartbeats", self._heartbeats)
+
+    async def _renew(self, name: str) -> None:
+        now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        body: Plain = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": name, "namespace": "kube-node-lease"},
+            "spec": {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": now},
+        }
+        try:
+            await self._client.patch_plain(
+                LEASES, name, {"spec": {"renewTime": now}}, namespace="kube-node-lease", kind="merge"
+            )
+        except StatusError as error:
+            if error.code != 404:
+                log.warning("heartbeat of %s: %s", name, error)
+                return
+            with suppress(StatusError):
+                await self._client.create_plain(LEASES, body, namespace="kube-node-lease")
+
+    # -- time
+
+    def _after(self, seconds: float, what: str, work: Callable[[], Awaitable[None]]) -> None:
+        heappush(self._due, (self._clock.monotonic() + seconds, next(self._order), what, work))
+        self._wake.set()
+
+    async def _play(self) -> None:
+        while True:
+            now = self._clock.monotonic()
+            while self._due and self._due[0][0] <= now:
+                _, _, what, work = heappop(self._due)
+                self._spawn(what, work)
+            self._wake.clear()
+            waits = [asyncio.ensure_future(self._wake.wait())]
+            if self._due:
+                waits.append(asyncio.ensure_future(self._clock.sleep(self._due[0][0] - now)))
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for each in waits:
+                    each.cancel()
+
+    def _spawn(self, what: str, work: Callable[[], Awaitable[None]]) -> None:
+        async def bounded() -> None:
+            async with self._gate:
+                try:
+                    await work()
+                except StatusError as error:
+                    if error.code not in (404, 409):
+                        log.warning("%s: %s", what, error)
+
+        task = asyncio.get_running_loop().create_task(bounded())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # -- pods
+
+    def _pod_seen(self, pod: Pod) -> None:
+        if pod.spec is None or pod.spec.nodeName not in self._mine or pod.metadata is None:
+            return
+        uid, planned = pod.metadata.uid or "", self._planned.get(pod.metadata.uid or "")
+        phase = pod.status.phase if pod.status else None
+        if pod.metadata.deletionTimestamp is not None:
+            if planned != "end":
+                self._planned[uid] = "end"
+                grace = pod.metadata.deletionGracePeriodSeconds or 0
+                self._after(min(grace, SHUTDOWN), f"ending pod {_key(pod)}", lambda: self._end(pod))
+        elif phase in (None, "Pending", ""):
+            if planned is None and self._may_start(pod):
+                self._planned[uid] = "start"
+                self._after(0, f"starting pod {_key(pod)}", lambda: self._start(pod))
+        elif phase == "Running" and planned in (None, "start") and _may_end(pod):
+            self._planned[uid] = "finish"
+            self._after(
+                _seconds(pod, self._pod_seconds), f"finishing pod {_key(pod)}", lambda: self._finish(_key(pod), uid)
+            )
+
+    def _pod_gone(self, pod: Pod) -> None:
+        if pod.metadata is not None:
+            self._planned.pop(pod.metadata.uid or "", None)
+
+    def _may_start(self, pod: Pod) -> bool:
+        """All claims allocated and reserved for the pod; otherwise it waits for them, as on a real node."""
+        for key in _claim_keys(pod):
+            if key is None:
+                return False  # the pod's status will tell the name
+            claim = self._informers.of(ResourceClaim).get(key)
+            if claim is None or not _is_reserved(claim, pod):
+                self._held.setdefault(key, set()).add(_key(pod))
+                return False
+        return True
+
+    def _claim_seen(self, claim: ResourceClaim) -> None:
+        assert claim.metadata is not None
+        for key in self._held.pop(f"{claim.metadata.namespace}/{claim.metadata.name}", ()):
+            pod = self._informers.of(Pod).get(key)
+            if pod is not None:
+                self._pod_seen(pod)
+
+    async def _start(self, pod: Pod) -> None:
+        now = _stamp(self._clock.now())
+        spec = pod.spec
+        assert spec is not None
+        ip = _address(_key(pod))
+        inits = [_status(c, {"terminated": _terminated(0, now)}, ready=True) for c in spec.initContainers or ()]
+        status: Plain = {
+            "phase": "Running",
+            "startTime": now,
+            "podIP": ip,
+            "podIPs": [{"ip": ip}],
+            "hostIP": _address(spec.nodeName or ""),
+            "conditions": [_condition(name, "True", now) for name in _READY_CONDITIONS],
+            "containerStatuses": [_status(c, {"running": {"startedAt": now}}, ready=True) for c in spec.containers],
+        }
+        if inits:
+            status["initContainerStatuses"] = inits
+        await self._patch(pod, status)
+
+    async def _finish(self, key: str, uid: str) -> None:
+        pod = self._informers.of(Pod).get(key)
+        if pod is None or pod.metadata is None or pod.metadata.uid != uid or pod.metadata.deletionTimestamp is not None:
+            return
+        code = _exit_code(pod)
+        now = _stamp(self._clock.now())
+        assert pod.spec is not None
+        reason = {"reason": "PodCompleted"} if not code else {}
+        await self._patch(
+            pod,
+            {
+                "phase": "Failed" if code else "Succeeded",
+                "conditions": [{**_condition(name, "False", now), **reason} for name in ("Ready", "ContainersReady")],
+                "containerStatuses": [
+                    _status(c, {"terminated": _terminated(code, now)}, ready=False) for c in pod.spec.containers
+                ],
+            },
+        )
+
+    async def _end(self, pod: Pod) -> None:
+        assert pod.metadata is not None
+        name, namespace, uid = pod.metadata.name or "", pod.metadata.namespace, pod.metadata.uid or ""
+        await self._client.delete(Pod, name, namespace=namespace, uid=uid, grace_seconds=0)
+
+    async def _patch(self, pod: Pod, status: Plain) -> None:
+        assert pod.metadata is not None
+        await self._client.patch_plain(
+            PODS,
+            pod.metadata.name or "",
+            {"metadata": {"uid": pod.metadata.uid}, "status": status},
+            namespace=pod.metadata.namespace,
+            kind="strategic",
+            subresource="status",
+        )
+
+
+_READY_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
+
+
+def _key(pod: Pod) -> str:
+    assert pod.metadata is not None
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def _stamp(now: datetime) -> str:
+    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _may_end(pod: Pod) -> bool:
+    annotated = SECONDS in ((pod.metadata.annotations if pod.metadata else None) or {})
+    return annotated or bool(pod.spec and pod.spec.restartPolicy in ("Never", "OnFailure"))
+
+
+def _annotation(pod: Pod, name: str) -> str | None:
+    annotations: dict[str, str] = (pod.metadata.annotations if pod.metadata else None) or {}
+    return annotations.get(name)
+
+
+def _seconds(pod: Pod, default: float) -> float:
+    try:
+        return max(float(_annotation(pod, SECONDS) or default), 0.0)
+    except ValueError:
+        log.warning("pod %s: annotation %s is no number of seconds", _key(pod), SECONDS)
+        return default
+
+
+def _exit_code(pod: Pod) -> int:
+    try:
+        return int(_annotation(pod, EXIT_CODE) or 0)
+    except ValueError:
+        return 1
+
+
+def _claim_keys(pod: Pod) -> Iterable[str | None]:
+    assert pod.metadata is not None
+    assert pod.spec is not None
+    names = {s.name: s.resourceClaimName for s in (pod.status.resourceClaimStatuses if pod.status else None) or ()}
+    for entry in pod.spec.resourceClaims or ():
+        if entry.resourceClaimName is not None:
+            yield f"{pod.metadata.namespace}/{entry.resourceClaimName}"
+        elif entry.name not in names:
+            yield None
+        elif names[entry.name] is not None:
+            yield f"{pod.metadata.namespace}/{names[entry.name]}"
+    extended = pod.status.extendedResourceClaimStatus if pod.status else None
+    if extended is not None:
+        yield f"{pod.metadata.namespace}/{extended.resourceClaimName}"
+
+
+def _is_reserved(claim: ResourceClaim, pod: Pod) -> bool:
+    assert pod.metadata is not None
+    if claim.status is None or claim.status.allocation is None:
+        return False
+    group: Any = pod.spec.schedulingGroup if pod.spec else None
+    for entry in claim.status.reservedFor or ():
+        if entry.uid == pod.metadata.uid:
+            return True
+        if entry.resource == "podgroups" and group is not None and entry.name == group.podGroupName:
+            return True
+    return False
+
+
+def _condition(name: str, status: str, now: str) -> Plain:
+    return {"type": name, "status": status, "lastProbeTime": None, "lastTransitionTime": now}
+
+
+def _status(container: Container, state: Plain, *, ready: bool) -> Plain:
+    running = "running" in state
+    return {
+        "name": container.name,
+        "image": container.image or "",
+        "imageID": "",
+        "containerID": "simulated://" + hashlib.sha256(container.name.encode()).hexdigest()[:16],
+        "ready": ready,
+        "started": running,
+        "restartCount": 0,
+        "state": state,
+    }
+
+
+def _terminated(code: int, now: str) -> Plain:
+    return {"exitCode": code, "reason": "Error" if code else "Completed", "startedAt": now, "finishedAt": now}
+
+
+def _address(text: str) -> str:
+    """A stable address in 10.0.0.0/8 made from a name: nothing is reachable there, but tools like to see one."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"10.{digest[0]}.{digest[1]}.{digest[2] or 1}"
+
+
+def _node_info(node: Plain) -> Plain:
+    return {
+        "architecture": node["metadata"]["labels"].get("kubernetes.io/arch", "amd64"),
+        "bootID": "", "machineID": "", "systemUUID": "", "kernelVersion": "simulated",
+        "containerRuntimeVersion": "simulated://1", "kubeProxyVersion": "", "kubeletVersion": "v1.37.0",
+        "operatingSystem": "linux", "osImage": "simulated",
+    }  # fmt: skip
