@@ -1,0 +1,35 @@
+"""Taints and tolerations of devices: any taint that blocks must be tolerated by the request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lightkube.models.resource_v1 import DeviceToleration
+
+from drakit.allocator.devices import Taint
+from drakit.allocator.pools import Layout
+
+__all__ = ["tolerates", "untolerated"]
+
+
+def tolerates(toleration: DeviceToleration, taint: Taint) -> bool:
+    """tolerationSeconds plays no part in allocation."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return toleration.operator in (None, "", "Equal") and (toleration.value or "") == taint.value
+
+
+def untolerated(layout: Layout, tolerations: Sequence[DeviceToleration]) -> int:
+    """Mask of the devices whose taints keep this request away."""
+    mask, bits = 0, layout.tainted
+    while bits:
+        low = bits & -bits
+        bits ^= low
+        taints = layout.traits[low.bit_length() - 1].blocking_taints
+        if not all(any(tolerates(toleration, taint) for toleration in tolerations) for taint in taints):
+            mask |= low
+    return mask
