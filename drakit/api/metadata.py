@@ -9,6 +9,7 @@ from drakit.api import formats
 from drakit.api.errors import FieldError, go_json
 
 __all__ = [
+    "restrict_to_status",
     "status_only",
     "validate",
     "validate_annotations",
@@ -228,6 +229,13 @@ def status_only(new: Object, old: Object) -> Object:
     else:
         result.pop("status", None)
     return result
+
+
+def restrict_to_status(new: Object, old: Object) -> None:
+    """The same in place: all that remains of new is its status (and managedFields)."""
+    result = status_only(new, old)
+    new.clear()
+    new.update(result)
 
 
 _STATUS_KEEPS = (

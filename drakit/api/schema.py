@@ -1,7 +1,8 @@
 """The structural schema of every served kind: what a field is, and how lists and maps merge.
 
 Field names, types and docs are read from lightkube's models on first use; what the models do not carry (list types and
-keys, patch strategies, map elements, number sizes, defaults of list keys) comes from `schema_facts`. Server-side apply, strategic merge patch and OpenAPI all read this one description. Nothing is computed at import time.
+keys, patch strategies, map elements, number sizes, defaults of list keys) comes from `schema_facts`. Server-side apply, strategic
+merge patch and OpenAPI all read this one description. Nothing is computed at import time.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import binascii
 import marshal
 import re
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -81,6 +81,13 @@ def zero(model: type) -> Object:
     return _zero_struct(_model_name(model))
 
 
+def in_order(name: str, value: Any) -> Any:
+    """The value of a type ("resource_v1.Device") with its keys in the order that Go writes: as messages show it."""
+    if not isinstance(value, dict):
+        return value
+    return {field.name: field.order(value[field.name]) for field in _fields(name).values() if field.name in value}
+
+
 def empty_field(model: type, name: str) -> Any:
     """What Go writes for the field when it is empty; None when it leaves it out."""
     field = _fields(_model_name(model)).get(name)
@@ -93,7 +100,7 @@ def empty_field(model: type, name: str) -> Any:
 class _Field:
     """One field: how to read it, when to leave it out, what stands for its absence."""
 
-    __slots__ = ("always", "drops_empty", "name", "read", "zero")
+    __slots__ = ("always", "drops_empty", "name", "order", "read", "zero")
 
     def __init__(self, owner: str, name: str, form: str) -> None:
         match = _FORM.fullmatch(form)
@@ -102,6 +109,7 @@ class _Field:
         module, _, struct = owner.partition(".")
         self.name = name
         self.read = _form_reader(module, wraps, core, alias)
+        self.order = _orderer(module, wraps, core)
         if wraps:
             self.always = mark == "!"
             self.zero: Callable[[], Any] = _none
@@ -111,6 +119,20 @@ class _Field:
         self.always = mark == "!" or (mark != "~" and (core in "qxtTR" or len(core) > 1))
         self.zero = _core_zero(module, core)
         self.drops_empty = not self.always and core in "sbilfy"
+
+
+def _orderer(module: str, wraps: list[str], core: str) -> Callable[[Any], Any]:
+    name = core if "." in core else f"{module}.{core}"
+
+    def order(value: Any, wraps: list[str] = wraps) -> Any:
+        wraps = [wrap for wrap in wraps if wrap != "*"]
+        if isinstance(value, list) and wraps:
+            return [order(item, wraps[1:]) for item in value]
+        if isinstance(value, dict) and wraps:
+            return {key: order(value[key], wraps[1:]) for key in sorted(value)}
+        return in_order(name, value) if len(core) > 1 else value
+
+    return order
 
 
 def _none() -> None:
@@ -363,7 +385,7 @@ def _parse_time(text: str, layout: str) -> datetime:
     fraction = (match["fraction"] or ".0")[1:7].ljust(6, "0")
     zone = "+00:00" if match["zone"] == "Z" else match["zone"]
     try:
-        return datetime.fromisoformat(f"{text[:19]}.{fraction}{zone}").astimezone(timezone.utc)
+        return datetime.fromisoformat(f"{text[:19]}.{fraction}{zone}").astimezone(UTC)
     except (ValueError, OverflowError):
         raise _BadValue(f"parsing time {go_quote(text)}: {_out_of_range(text)} out of range") from None
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from lightkube.models import resource_v1, resource_v1alpha3, resource_v1beta1, resource_v1beta2
 
-from drakit.api.kind import Kind, Strategy, Version, text_at
+from drakit.api.kind import Kind, Version, text_at
+from drakit.api.resource import claim, claim_template, device_class, pool_status, slice, taint_rule
 
 __all__ = ["KINDS"]
 
@@ -41,7 +42,7 @@ DEVICE_CLASS = Kind(
         _v1beta2(resource_v1beta2.DeviceClass),
         _v1beta1(resource_v1beta1.DeviceClass),
     ),
-    strategy=Strategy(generation=True),
+    strategy=device_class.STRATEGY,
 )
 RESOURCE_CLAIM = Kind(
     group=GROUP,
@@ -54,7 +55,7 @@ RESOURCE_CLAIM = Kind(
         _v1beta1(resource_v1beta1.ResourceClaim),
     ),
     subresources=_STATUS,
-    strategy=Strategy(reset=("status",)),
+    strategy=claim.STRATEGY,
 )
 RESOURCE_CLAIM_TEMPLATE = Kind(
     group=GROUP,
@@ -66,6 +67,7 @@ RESOURCE_CLAIM_TEMPLATE = Kind(
         _v1beta2(resource_v1beta2.ResourceClaimTemplate),
         _v1beta1(resource_v1beta1.ResourceClaimTemplate),
     ),
+    strategy=claim_template.STRATEGY,
 )
 RESOURCE_SLICE = Kind(
     group=GROUP,
@@ -82,7 +84,7 @@ RESOURCE_SLICE = Kind(
         "spec.nodeName": text_at("spec", "nodeName"),
         "spec.pool.name": text_at("spec", "pool", "name"),
     },
-    strategy=Strategy(generation=True),
+    strategy=slice.STRATEGY,
 )
 DEVICE_TAINT_RULE = Kind(
     group=GROUP,
@@ -101,7 +103,7 @@ DEVICE_TAINT_RULE = Kind(
         ),
     ),
     subresources=_STATUS,
-    strategy=Strategy(generation=True, reset=("status",)),
+    strategy=taint_rule.STRATEGY,
 )
 RESOURCE_POOL_STATUS_REQUEST = Kind(
     group=GROUP,
@@ -110,7 +112,7 @@ RESOURCE_POOL_STATUS_REQUEST = Kind(
     namespaced=False,
     versions=(Version("v1alpha3", resource_v1alpha3.ResourcePoolStatusRequest, default=False, gates=_DRA),),
     subresources=_STATUS,
-    strategy=Strategy(reset=("status",)),
+    strategy=pool_status.STRATEGY,
 )
 
 KINDS: tuple[Kind, ...] = (

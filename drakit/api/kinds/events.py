@@ -1,0 +1,149 @@
+"""Events: one stored form (core/v1) and two views of it. events.k8s.io renames fields and asks for more of a new event."""
+
+from __future__ import annotations
+
+from lightkube.models import core_v1, events_v1
+
+from drakit.api import formats
+from drakit.api.errors import FieldError
+from drakit.api.kind import Kind, Object, Strategy, WriteContext, text_at
+from drakit.api.kinds import checks, entry
+
+__all__ = ["KINDS", "EVENT"]
+
+Errors = list[FieldError]
+
+# core/v1 -> events.k8s.io/v1
+_NAMES = {
+    "involvedObject": "regarding",
+    "message": "note",
+    "source": "deprecatedSource",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "count": "deprecatedCount",
+    "reportingComponent": "reportingController",
+}
+_CORE_NAMES = {new: old for old, new in _NAMES.items()}
+# Written by the core form even when empty, left out by the other.
+_OMITTED_WHEN_EMPTY = (
+    "reportingController",
+    "reportingInstance",
+    "note",
+    "deprecatedCount",
+    "action",
+    "reason",
+    "type",
+)
+
+
+def _to_core(event: Object) -> Object:
+    core = {_CORE_NAMES.get(name, name): value for name, value in event.items()}
+    for name in ("reportingComponent", "reportingInstance"):
+        core.setdefault(name, "")
+    core.setdefault("source", {})
+    core.setdefault("involvedObject", {})
+    return core
+
+
+def _from_core(event: Object) -> Object:
+    renamed = {_NAMES.get(name, name): value for name, value in event.items()}
+    return {name: value for name, value in renamed.items() if value not in ("", 0) or name not in _OMITTED_WHEN_EMPTY}
+
+
+def _validate(event: Object, ctx: WriteContext) -> Errors:
+    errors = _validate_namespace(event)
+    if event.get("eventTime"):  # only the new style sets it
+        errors += _validate_new_style(event)
+    return errors
+
+
+def _validate_strictly(event: Object, ctx: WriteContext) -> Errors:
+    """A new event written through events.k8s.io."""
+    errors = _validate_namespace(event)
+    if not event.get("eventTime"):
+        errors.append(FieldError.required("eventTime"))
+    errors += _validate_new_style(event)
+    for name, empty in (("count", 0), ("source", {}), ("firstTimestamp", None), ("lastTimestamp", None)):
+        if event.get(name) not in (None, empty):
+            field = _NAMES[name].removeprefix("deprecated")
+            errors.append(FieldError.invalid(field[0].lower() + field[1:], event[name], "needs to be unset"))
+    return errors
+
+
+def _validate_namespace(event: Object) -> Errors:
+    involved = (event.get("involvedObject") or {}).get("namespace") or ""
+    namespace = event["metadata"].get("namespace") or ""
+    matches = namespace in ("", "default") if not involved else involved == namespace
+    return (
+        [] if matches else [FieldError.invalid("involvedObject.namespace", involved, "does not match event.namespace")]
+    )
+
+
+def _validate_new_style(event: Object) -> Errors:
+    errors: Errors = []
+    controller, instance = event.get("reportingComponent") or "", event.get("reportingInstance") or ""
+    if not controller:
+        errors.append(FieldError.required("reportingController"))
+    else:
+        errors += checks.qualified_name(controller, "reportingController")
+    for name, value, limit in (
+        ("reportingInstance", instance, 128),
+        ("action", event.get("action") or "", 128),
+        ("reason", event.get("reason") or "", 128),
+    ):
+        if not value:
+            errors.append(FieldError.required(name))
+        elif formats.length(value) > limit:
+            errors.append(FieldError.invalid(name, "", f"can have at most {limit} characters"))
+    if formats.length(event.get("message") or "") > 1024:
+        errors.append(FieldError.invalid("message", "", "can have at most 1024 characters"))
+    if event.get("type") not in ("Normal", "Warning"):
+        errors.append(FieldError.invalid("type", "", "has invalid value: " + (event.get("type") or "")))
+    return errors
+
+
+def _validate_update(new: Object, old: Object, ctx: WriteContext) -> Errors:
+    return _validate_namespace(new)
+
+
+def _source(event: Object) -> str:
+    return (event.get("source") or {}).get("component") or event.get("reportingComponent") or ""
+
+
+_SELECTABLE = {
+    **{
+        f"involvedObject.{name}": text_at("involvedObject", name)
+        for name in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+    },
+    "reason": text_at("reason"),
+    "reportingComponent": text_at("reportingComponent"),
+    "source": _source,
+    "type": text_at("type"),
+}
+EVENT = entry.kind(
+    core_v1.Event,
+    "events",
+    Strategy(validate=_validate, validate_update=_validate_update),
+    short_names=("ev",),
+    selectable=_SELECTABLE,
+    delete_returns_status=frozenset({"v1"}),
+)
+NEW_EVENT = entry.kind(
+    events_v1.Event,
+    "events",
+    Strategy(
+        to_storage={"v1": _to_core},
+        from_storage={"v1": _from_core},
+        validate=_validate_strictly,
+        validate_update=_validate_update,
+    ),
+    group="events.k8s.io",
+    short_names=("ev",),
+    selectable={
+        name.replace("involvedObject.", "regarding.").replace("reportingComponent", "reportingController"): read
+        for name, read in _SELECTABLE.items()
+    },
+    delete_returns_status=frozenset({"v1"}),
+    stored_as=EVENT,
+)
+KINDS: tuple[Kind, ...] = (EVENT, NEW_EVENT)

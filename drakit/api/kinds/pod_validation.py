@@ -1,0 +1,285 @@
+"""What is wrong with a pod spec as a whole: volumes, claims, containers, then scheduling and identity.
+
+The order of the checks is Kubernetes' (ValidatePodSpec): the order of the causes in an answer follows from it.
+Left out are checks of fields that drakit's nodes ignore (Windows, sysctls, AppArmor).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drakit.api import formats, metadata
+from drakit.api.errors import FieldError
+from drakit.api.kinds import checks, pod_claims
+from drakit.api.kinds.container_validation import (
+    Surroundings,
+    security_context,
+    validate_containers,
+    validate_ephemeral_containers,
+    validate_resources,
+)
+from drakit.api.kinds.volume_validation import validate_volumes
+
+__all__ = ["validate_pod", "validate_pod_template", "validate_tolerations"]
+
+Plain = dict[str, Any]
+Errors = list[FieldError]
+
+_RESTART_POLICIES = ("Always", "OnFailure", "Never")
+_DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+def validate_pod(pod: Plain) -> Errors:
+    """The checks of a new pod beside those of its metadata."""
+    spec = pod["spec"]
+    errors = validate_pod_spec(spec, "spec", pod["metadata"])
+    errors += checks.non_negative(spec.get("terminationGracePeriodSeconds"), "spec.terminationGracePeriodSeconds")
+    for kind in ("containers", "initContainers"):
+        for position, container in enumerate(spec.get(kind) or ()):
+            image = container.get("image") or ""
+            if image != image.strip():
+                text = "must not have leading or trailing whitespace"
+                errors.append(FieldError.invalid(f"spec.{kind}[{position}].image", image, text))
+    return errors
+
+
+def validate_pod_template(template: Plain, path: str) -> Errors:
+    """The template of a workload: labels, annotations and the spec."""
+    meta = template.get("metadata") or {}
+    errors: Errors = []
+    if meta.get("labels"):
+        errors += metadata.validate_labels(meta["labels"], f"{path}.metadata.labels")
+    if meta.get("annotations"):
+        errors += metadata.validate_annotations(meta["annotations"], f"{path}.metadata.annotations")
+    spec = template.get("spec") or {}
+    errors += validate_pod_spec(spec, f"{path}.spec", None)
+    if spec.get("ephemeralContainers"):
+        text = "ephemeral containers not allowed in pod template"
+        errors.append(FieldError.forbidden(f"{path}.spec.ephemeralContainers", text))
+    return errors
+
+
+def validate_pod_spec(spec: Plain, path: str, meta: Plain | None) -> Errors:
+    names, errors = validate_volumes(spec.get("volumes"), f"{path}.volumes")
+    claims = spec.get("resourceClaims")
+    around = Surroundings(names, pod_claims.claim_names(spec) if claims else frozenset(), spec.get("restartPolicy", ""))
+    if claims:
+        annotations = meta.get("annotations") if meta else None
+        errors += pod_claims.validate_pod_claims(claims, f"{path}.resourceClaims", annotations)
+    errors += validate_containers(spec, path, around)
+    if spec.get("ephemeralContainers"):
+        errors += validate_ephemeral_containers(spec, path, around)
+    if spec.get("resources"):
+        errors += _pod_resources(spec["resources"], f"{path}.resources")
+    if spec.get("hostNetwork"):
+        errors += _host_network_ports(spec, path)
+    errors += checks.one_of(spec.get("restartPolicy"), _RESTART_POLICIES, f"{path}.restartPolicy")
+    errors += checks.one_of(spec.get("dnsPolicy"), _DNS_POLICIES, f"{path}.dnsPolicy")
+    if spec.get("nodeSelector"):
+        errors += metadata.validate_labels(spec["nodeSelector"], f"{path}.nodeSelector")
+    if spec.get("securityContext"):
+        errors += security_context(spec["securityContext"], f"{path}.securityContext")
+    for position, secret in enumerate(spec.get("imagePullSecrets") or ()):
+        if not secret.get("name"):
+            errors.append(FieldError.required(f"{path}.imagePullSecrets[{position}].name"))
+    if spec.get("affinity"):
+        errors += _affinity(spec["affinity"], f"{path}.affinity")
+    for position, gate in enumerate(spec.get("readinessGates") or ()):
+        at = f"{path}.readinessGates[{position}].conditionType"
+        errors += checks.qualified_name(gate.get("conditionType", ""), at)
+    if spec.get("schedulingGates"):
+        errors += _scheduling_gates(spec["schedulingGates"], f"{path}.schedulingGates")
+    if spec.get("topologySpreadConstraints"):
+        errors += _spread(spec["topologySpreadConstraints"], f"{path}.topologySpreadConstraints")
+    return errors + _names_and_numbers(spec, path)
+
+
+def _names_and_numbers(spec: Plain, path: str) -> Errors:
+    errors: Errors = []
+    for name in ("serviceAccountName", "nodeName"):
+        if spec.get(name):
+            errors += checks.subdomain(spec[name], f"{path}.{name}")
+    deadline = spec.get("activeDeadlineSeconds")
+    if deadline is not None and not 1 <= deadline <= checks.MAX_INT32:
+        text = f"must be between 1 and {checks.MAX_INT32}, inclusive"
+        errors.append(FieldError.invalid(f"{path}.activeDeadlineSeconds", deadline, text))
+    for name in ("hostname", "subdomain"):
+        if spec.get(name):
+            errors += checks.dns_label(spec[name], f"{path}.{name}")
+    if spec.get("tolerations"):
+        errors += validate_tolerations(spec["tolerations"], f"{path}.tolerations")
+    for name in ("priorityClassName", "runtimeClassName"):
+        if spec.get(name):
+            errors += checks.subdomain(spec[name], f"{path}.{name}")
+    policy = spec.get("preemptionPolicy")
+    if policy is not None:
+        errors += checks.one_of(policy, ("PreemptLowerPriority", "Never"), f"{path}.preemptionPolicy")
+    for name, amount in (spec.get("overhead") or {}).items():
+        errors += checks.container_resource_name(name, f"{path}.overhead[{name}]")
+        errors += checks.resource_value(name, amount, f"{path}.overhead[{name}]")
+    return errors
+
+
+def _pod_resources(resources: Plain, path: str) -> Errors:
+    errors: Errors = []
+    if resources.get("claims") is not None:
+        text = "claims may not be set for Resources at pod-level"
+        errors.append(FieldError.forbidden(f"{path}.claims", text))
+    return errors + validate_resources({**resources, "claims": None}, path, frozenset())
+
+
+def _host_network_ports(spec: Plain, path: str) -> Errors:
+    errors: Errors = []
+    for kind in ("containers", "initContainers"):
+        for position, container in enumerate(spec.get(kind) or ()):
+            for index, port in enumerate(container.get("ports") or ()):
+                if port.get("hostPort") != port.get("containerPort"):
+                    at = f"{path}.{kind}[{position}].ports[{index}].hostPort"
+                    text = "must match `containerPort` when `hostNetwork` is true"
+                    errors.append(FieldError.invalid(at, port.get("hostPort", 0), text))
+    return errors
+
+
+def validate_tolerations(tolerations: list[Plain], path: str) -> Errors:
+    errors: Errors = []
+    for position, toleration in enumerate(tolerations):
+        at = f"{path}[{position}]"
+        key, value = toleration.get("key") or "", toleration.get("value") or ""
+        operator, effect = toleration.get("operator") or "", toleration.get("effect") or ""
+        if key:
+            errors += checks.qualified_name(key, f"{at}.key")
+        elif operator != "Exists":
+            text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+            errors.append(FieldError.invalid(f"{at}.operator", operator, text))
+        if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
+            text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+            errors.append(FieldError.invalid(f"{at}.effect", effect, text))
+        if operator in ("", "Equal"):
+            bad = formats.label_value(value) if value else []
+            if bad:
+                errors.append(FieldError.invalid(f"{at}.operator", value, ";".join(bad)))
+        elif operator == "Exists":
+            if value:
+                text = "value must be empty when `operator` is 'Exists'"
+                errors.append(FieldError.invalid(f"{at}.operator", value, text))
+        else:
+            known = ("Equal", "Exists", "Lt", "Gt") if operator in ("Lt", "Gt") else ("Equal", "Exists")
+            errors.append(FieldError.not_supported(f"{at}.operator", operator, known))
+        if effect and effect not in _TAINT_EFFECTS:
+            errors.append(FieldError.not_supported(f"{at}.effect", effect, _TAINT_EFFECTS))
+    return errors
+
+
+def _scheduling_gates(gates: list[Plain], path: str) -> Errors:
+    errors: Errors = []
+    seen: set[str] = set()
+    for position, gate in enumerate(gates):
+        name = gate.get("name") or ""
+        errors += checks.qualified_name(name, f"{path}[{position}]")
+        if name in seen:
+            errors.append(FieldError.duplicate(f"{path}[{position}]", name))
+        seen.add(name)
+    return errors
+
+
+def _spread(constraints: list[Plain], path: str) -> Errors:
+    errors: Errors = []
+    for position, constraint in enumerate(constraints):
+        at = f"{path}[{position}]"
+        errors += checks.positive(constraint.get("maxSkew", 0), f"{at}.maxSkew")
+        key, action = constraint.get("topologyKey") or "", constraint.get("whenUnsatisfiable") or ""
+        if not key:
+            errors.append(FieldError.required(f"{at}.topologyKey", "can not be empty"))
+        if action not in ("DoNotSchedule", "ScheduleAnyway"):
+            known = ("DoNotSchedule", "ScheduleAnyway")
+            errors.append(FieldError.not_supported(f"{at}.whenUnsatisfiable", action, known))
+        for other in constraints[position + 1 :]:
+            if (other.get("topologyKey"), other.get("whenUnsatisfiable")) == (key, action):
+                shown = "{" + f"{key}, {action}" + "}"
+                errors.append(FieldError.duplicate(f"{at}.{{topologyKey, whenUnsatisfiable}}", shown))
+                break
+        errors += checks.label_selector(constraint.get("labelSelector"), f"{at}.labelSelector")
+    return errors
+
+
+def _affinity(affinity: Plain, path: str) -> Errors:
+    errors: Errors = []
+    node = affinity.get("nodeAffinity") or {}
+    required = node.get("requiredDuringSchedulingIgnoredDuringExecution")
+    at = f"{path}.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+    if required is not None:
+        errors += node_selector(required, at)
+    for position, term in enumerate(node.get("preferredDuringSchedulingIgnoredDuringExecution") or ()):
+        here = f"{path}.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[{position}]"
+        errors += _weight(term, here)
+        errors += _node_term(term.get("preference") or {}, f"{here}.preference")
+    for name in ("podAffinity", "podAntiAffinity"):
+        errors += _pod_affinity(affinity.get(name) or {}, f"{path}.{name}")
+    return errors
+
+
+def node_selector(selector: Plain, path: str) -> Errors:
+    terms = selector.get("nodeSelectorTerms") or ()
+    if not terms:
+        return [FieldError.required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")]
+    errors: Errors = []
+    for position, term in enumerate(terms):
+        errors += _node_term(term, f"{path}.nodeSelectorTerms[{position}]")
+    return errors
+
+
+def _node_term(term: Plain, path: str) -> Errors:
+    errors: Errors = []
+    for position, requirement in enumerate(term.get("matchExpressions") or ()):
+        at = f"{path}.matchExpressions[{position}]"
+        operator, values = requirement.get("operator", ""), requirement.get("values") or ()
+        if operator in ("In", "NotIn"):
+            if not values:
+                text = "must be specified when `operator` is 'In' or 'NotIn'"
+                errors.append(FieldError.required(f"{at}.values", text))
+        elif operator in ("Exists", "DoesNotExist"):
+            if values:
+                text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+                errors.append(FieldError.forbidden(f"{at}.values", text))
+        elif operator in ("Gt", "Lt"):
+            if len(values) != 1:
+                text = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+                errors.append(FieldError.required(f"{at}.values", text))
+        else:
+            errors.append(FieldError.invalid(f"{at}.operator", operator, "not a valid selector operator"))
+        errors += checks.qualified_name(requirement.get("key", ""), f"{at}.key")
+        for index, value in enumerate(values):
+            texts = formats.label_value(value)
+            errors += [FieldError.invalid(f"{at}.values[{index}]", value, text) for text in texts]
+    return errors
+
+
+def _pod_affinity(affinity: Plain, path: str) -> Errors:
+    errors: Errors = []
+    name = "requiredDuringSchedulingIgnoredDuringExecution"
+    for position, term in enumerate(affinity.get(name) or ()):
+        errors += _pod_term(term, f"{path}.{name}[{position}]")
+    name = "preferredDuringSchedulingIgnoredDuringExecution"
+    for position, weighted in enumerate(affinity.get(name) or ()):
+        at = f"{path}.{name}[{position}]"
+        errors += _weight(weighted, at)
+        errors += _pod_term(weighted.get("podAffinityTerm") or {}, f"{at}.podAffinityTerm")
+    return errors
+
+
+def _weight(term: Plain, at: str) -> Errors:
+    weight = term.get("weight", 0)
+    return [] if 1 <= weight <= 100 else [FieldError.invalid(f"{at}.weight", weight, "must be in the range 1-100")]
+
+
+def _pod_term(term: Plain, path: str) -> Errors:
+    errors = checks.label_selector(term.get("labelSelector"), f"{path}.labelSelector")
+    errors += checks.label_selector(term.get("namespaceSelector"), f"{path}.namespaceSelector")
+    for position, namespace in enumerate(term.get("namespaces") or ()):
+        errors += checks.dns_label(namespace, f"{path}.namespaces[{position}]")
+    if not term.get("topologyKey"):
+        errors.append(FieldError.required(f"{path}.topologyKey", "can not be empty"))
+    else:
+        errors += checks.qualified_name(term["topologyKey"], f"{path}.topologyKey")
+    return errors
