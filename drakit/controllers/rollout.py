@@ -106,7 +106,7 @@ class Deployment:
     @property
     def rolling(self) -> bool:
         strategy: Mapping[str, Any] = spec(self.obj).get("strategy") or {}
-        return strategy.get("type", "RollingUpdate") == "RollingUpdate"
+        return bool(strategy.get("type", "RollingUpdate") == "RollingUpdate")
 
     @property
     def _fenceposts(self) -> tuple[int, int]:
@@ -126,7 +126,7 @@ class Deployment:
 
     @property
     def has_deadline(self) -> bool:
-        return spec(self.obj).get("progressDeadlineSeconds", _UNLIMITED) != _UNLIMITED
+        return bool(spec(self.obj).get("progressDeadlineSeconds", _UNLIMITED) != _UNLIMITED)
 
     @property
     def paused(self) -> bool:
@@ -236,13 +236,11 @@ class Deployment:
     # Status.
 
     def complete(self, new: Mapping[str, Any]) -> bool:
-        wanted = self.wanted
-        return (
-            new.get("updatedReplicas", 0) == wanted
-            and new.get("replicas", 0) == wanted
-            and new.get("availableReplicas", 0) == wanted
-            and new.get("observedGeneration", 0) >= self.obj["metadata"].get("generation", 0)
-        )
+        counts = {new.get(field, 0) for field in ("updatedReplicas", "replicas", "availableReplicas")}
+        return counts == {self.wanted} and self._observed(new)
+
+    def _observed(self, new: Mapping[str, Any]) -> bool:
+        return int(new.get("observedGeneration", 0)) >= int(self.obj["metadata"].get("generation", 0))
 
     def next_status(self, now: datetime, *, rollout: bool) -> Plain:
         """`rollout`: also judge progress (not while paused or merely scaling)."""
@@ -315,12 +313,10 @@ class Deployment:
         old = status(self.obj)
         before = old.get("replicas", 0) - old.get("updatedReplicas", 0)
         after = new.get("replicas", 0) - new.get("updatedReplicas", 0)
-        return (
-            new.get("updatedReplicas", 0) > old.get("updatedReplicas", 0)
-            or after < before
-            or new.get("readyReplicas", 0) > old.get("readyReplicas", 0)
-            or new.get("availableReplicas", 0) > old.get("availableReplicas", 0)
+        grown = any(
+            new.get(field, 0) > old.get(field, 0) for field in ("updatedReplicas", "readyReplicas", "availableReplicas")
         )
+        return grown or bool(after < before)
 
     def _timed_out(self, current: Plain, now: datetime) -> bool:
         if current["reason"] == "NewReplicaSetAvailable":

@@ -1,0 +1,336 @@
+"""What a Job decides, as functions: what counts as succeeded and failed, when it is over, how many pods it wants (pkg/controller/job)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from drakit.controllers.job_indexes import Indexes
+from drakit.controllers.objects import (
+    Plain,
+    condition,
+    deleting,
+    format_time,
+    name,
+    namespace,
+    parse_time,
+    spec,
+    status,
+    uid,
+)
+
+__all__ = [
+    "COMPLETION_INDEX",
+    "FAILURE_COUNT",
+    "IGNORED_COUNT",
+    "Backoff",
+    "Counts",
+    "complete",
+    "completion_index",
+    "deadline_left",
+    "ensure_condition",
+    "failed_indexes",
+    "failure_policy",
+    "finished",
+    "finished_at",
+    "index_failures",
+    "indexed",
+    "job_condition",
+    "new_results",
+    "over",
+    "pending_indexes",
+    "pod_failed",
+    "restarts_exceeded",
+    "suspended",
+    "wanted_active",
+]
+
+COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+FAILURE_COUNT = "batch.kubernetes.io/job-index-failure-count"
+IGNORED_COUNT = "batch.kubernetes.io/job-index-ignored-failure-count"
+_FIRST_BACKOFF = 10.0
+_LAST_BACKOFF = 600.0
+
+
+def indexed(job: Plain) -> bool:
+    return bool(spec(job).get("completionMode") == "Indexed")
+
+
+def suspended(job: Plain) -> bool:
+    return bool(spec(job).get("suspend"))
+
+
+def finished(job: Plain) -> bool:
+    return any(
+        (found := condition(job, kind)) is not None and found["status"] == "True" for kind in ("Complete", "Failed")
+    )
+
+
+def completion_index(pod: Plain) -> int | None:
+    text = (pod["metadata"].get("annotations") or {}).get(COMPLETION_INDEX, "")
+    return int(text) if text.isdigit() else None
+
+
+def pod_failed(pod: Plain, job: Plain) -> bool:
+    """Failed, or (unless only failed pods are replaced) on its way out."""
+    phase = status(pod).get("phase")
+    if phase == "Failed":
+        return True
+    return spec(job).get("podReplacementPolicy") != "Failed" and deleting(pod) and phase != "Succeeded"
+
+
+def finished_at(pod: Plain) -> datetime:
+    """When the last container ended, else when it became unready, else when it was deleted, else its creation."""
+    ends = [
+        (entry.get("state") or {}).get("terminated", {}).get("finishedAt")
+        for entry in status(pod).get("containerStatuses") or ()
+    ]
+    if ends and all(ends):
+        return max(parse_time(end) for end in ends)
+    ready = condition(pod, "Ready")
+    if ready is not None and ready["status"] == "False" and ready.get("lastTransitionTime"):
+        return parse_time(ready["lastTransitionTime"])
+    if deleting(pod):
+        grace = pod["metadata"].get("deletionGracePeriodSeconds") or 0
+        return parse_time(pod["metadata"]["deletionTimestamp"]) - timedelta(seconds=grace)
+    created = pod["metadata"].get("creationTimestamp")
+    return parse_time(created) if created else datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def failure_policy(job: Plain, pod: Plain) -> tuple[str, str]:
+    """The first rule that a failed pod matches: (action, message of FailJob); ("", "") when none does."""
+    for position, rule in enumerate((spec(job).get("podFailurePolicy") or {}).get("rules") or ()):
+        if rule.get("onExitCodes"):
+            container = _exit_code_match(pod, rule["onExitCodes"])
+            if container is not None:
+                code = container["state"]["terminated"]["exitCode"]
+                where = (
+                    f"Container {container['name']} for pod {namespace(pod)}/{name(pod)} failed with exit code {code}"
+                )
+                return rule["action"], f"{where} matching {rule['action']} rule at index {position}"
+        elif rule.get("onPodConditions"):
+            found = _condition_match(pod, rule["onPodConditions"])
+            if found is not None:
+                where = f"Pod {namespace(pod)}/{name(pod)} has condition {found}"
+                return rule["action"], f"{where} matching {rule['action']} rule at index {position}"
+    return "", ""
+
+
+def _exit_code_match(pod: Plain, rule: Mapping[str, Any]) -> Plain | None:
+    for entry in (*(status(pod).get("containerStatuses") or ()), *(status(pod).get("initContainerStatuses") or ())):
+        ended = (entry.get("state") or {}).get("terminated")
+        if not ended or not ended.get("exitCode") or rule.get("containerName") not in (None, entry["name"]):
+            continue
+        listed = ended["exitCode"] in rule["values"]
+        if listed == (rule["operator"] == "In"):
+            return dict(entry)
+    return None
+
+
+def _condition_match(pod: Plain, patterns: Iterable[Mapping[str, Any]]) -> str | None:
+    for entry in status(pod).get("conditions") or ():
+        if any(
+            entry["type"] == pattern["type"] and entry["status"] == pattern.get("status", "True")
+            for pattern in patterns
+        ):
+            return str(entry["type"])
+    return None
+
+
+def failed_indexes(job: Plain, pods: Iterable[Plain], known: Indexes) -> Indexes | None:
+    """Indexes that failed too often; None when the Job does not count failures per index."""
+    limit = spec(job).get("backoffLimitPerIndex")
+    if limit is None:
+        return None
+    new = []
+    for pod in pods:
+        index = completion_index(pod)
+        if index is None or index >= (spec(job).get("completions") or 0) or not pod_failed(pod, job):
+            continue
+        action, _ = failure_policy(job, pod)
+        if action == "FailIndex" or (action != "Ignore" and index_failures(pod) >= limit):
+            new.append(index)
+    return known.union(new)
+
+
+def index_failures(pod: Plain) -> int:
+    """How often the pod's index had failed before this pod."""
+    text = (pod["metadata"].get("annotations") or {}).get(FAILURE_COUNT, "0")
+    return int(text) if text.isdigit() else 0
+
+
+def restarts_exceeded(job: Plain, active: Iterable[Plain]) -> bool:
+    """With restartPolicy OnFailure the restarts of running pods count against the limit."""
+    if (spec(job)["template"].get("spec") or {}).get("restartPolicy") != "OnFailure":
+        return False
+    restarts = sum(
+        entry.get("restartCount", 0)
+        for pod in active
+        if status(pod).get("phase") in ("Running", "Pending", None)
+        for entry in (*(status(pod).get("containerStatuses") or ()), *(status(pod).get("initContainerStatuses") or ()))
+    )
+    limit = spec(job).get("backoffLimit", 6)
+    return restarts > 0 if limit == 0 else bool(restarts >= limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """A Job's pods as they stand, whether already in its status or not."""
+
+    active: int
+    succeeded: int
+    failed: int
+    succeeded_indexes: Indexes
+    failed_indexes: Indexes | None
+
+
+def over(job: Plain, counts: Counts, *, restarts: bool, fail_message: str, now: datetime) -> Plain | None:
+    """The condition that ends the Job (FailureTarget or SuccessCriteriaMet), once it is decided; pods may still have to go."""
+    decided = condition(job, "SuccessCriteriaMet") or condition(job, "FailureTarget")
+    if decided is not None and decided["status"] == "True":
+        return decided
+    wanted = spec(job)
+    if fail_message:
+        return job_condition("FailureTarget", "PodFailurePolicy", fail_message, now)
+    if counts.failed > wanted.get("backoffLimit", 6) or restarts:
+        return job_condition(
+            "FailureTarget", "BackoffLimitExceeded", "Job has reached the specified backoff limit", now
+        )
+    if deadline_left(job, now) == 0:
+        return job_condition("FailureTarget", "DeadlineExceeded", "Job was active longer than specified deadline", now)
+    if counts.failed_indexes is not None:
+        limit = wanted.get("maxFailedIndexes")
+        if limit is not None and len(counts.failed_indexes) > limit:
+            text = "Job has exceeded the specified maximal number of failed indexes"
+            return job_condition("FailureTarget", "MaxFailedIndexesExceeded", text, now)
+        done = len(counts.failed_indexes) + len(counts.succeeded_indexes)
+        if len(counts.failed_indexes) and done >= (wanted.get("completions") or 0):
+            return job_condition("FailureTarget", "FailedIndexes", "Job has failed indexes", now)
+    if indexed(job):
+        rule = _success_rule(job, counts.succeeded_indexes)
+        if rule is not None:
+            return job_condition("SuccessCriteriaMet", "SuccessPolicy", f"Matched rules at index {rule}", now)
+    return None
+
+
+def complete(job: Plain, counts: Counts, now: datetime) -> Plain | None:
+    """Enough pods have succeeded and none is left."""
+    completions = spec(job).get("completions")
+    enough = counts.succeeded > 0 if completions is None else counts.succeeded >= completions
+    if not enough or counts.active:
+        return None
+    return job_condition("SuccessCriteriaMet", "CompletionsReached", "Reached expected number of succeeded pods", now)
+
+
+def _success_rule(job: Plain, succeeded: Indexes) -> int | None:
+    completions = spec(job).get("completions") or 0
+    for position, rule in enumerate((spec(job).get("successPolicy") or {}).get("rules") or ()):
+        count = rule.get("succeededCount")
+        if rule.get("succeededIndexes") is not None:
+            required = Indexes.parse(rule["succeededIndexes"], completions)
+            both = required.overlap(succeeded)
+            if len(required) and (both == len(required) or (count is not None and both >= count)):
+                return position
+        elif count is not None and len(succeeded) >= count:
+            return position
+    return None
+
+
+def deadline_left(job: Plain, now: datetime) -> float | None:
+    """Seconds until activeDeadlineSeconds is over; None when there is no deadline."""
+    deadline, start = spec(job).get("activeDeadlineSeconds"), status(job).get("startTime")
+    if deadline is None or start is None or suspended(job):
+        return None
+    return max(0.0, float(deadline) - (now - parse_time(start)).total_seconds())
+
+
+def wanted_active(job: Plain, counts: Counts) -> int:
+    """How many pods should be running now."""
+    completions, parallelism = spec(job).get("completions"), spec(job).get("parallelism", 1)
+    if suspended(job):
+        return 0
+    if completions is None:
+        return counts.active if counts.succeeded > 0 else int(parallelism)
+    left = completions - counts.succeeded
+    if counts.failed_indexes is not None:
+        left -= len(counts.failed_indexes)
+    return int(max(0, min(parallelism, left)))
+
+
+def pending_indexes(job: Plain, counts: Counts, taken: Collection[int], limit: int) -> list[int]:
+    """The first indexes that neither succeeded, nor failed for good, nor have a pod."""
+    found: list[int] = []
+    for index in range(spec(job).get("completions") or 0):
+        if len(found) >= limit:
+            break
+        if index in taken or index in counts.succeeded_indexes:
+            continue
+        if counts.failed_indexes is None or index not in counts.failed_indexes:
+            found.append(index)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Failures since the last success: 10 s, 20 s, … up to 10 min before the next pods."""
+
+    failures: int = 0
+    last: datetime | None = None
+
+    def after(self, succeeded: list[Plain], failed: list[Plain]) -> Backoff:
+        """With pods that have finished since."""
+        if succeeded:
+            last_success = max(map(finished_at, succeeded))
+            later = [moment for moment in map(finished_at, failed) if moment > last_success]
+            return Backoff(len(later), max(later)) if later else Backoff()
+        if not failed:
+            return self
+        return Backoff(self.failures + len(failed), max(map(finished_at, failed)))
+
+    def left(self, now: datetime) -> float:
+        if not self.failures or self.last is None:
+            return 0.0
+        wait = min(_FIRST_BACKOFF * (1 << min(self.failures - 1, 20)), _LAST_BACKOFF)
+        return max(0.0, wait - (now - self.last).total_seconds())
+
+
+def job_condition(kind: str, reason: str, message: str, now: datetime, *, state: str = "True") -> Plain:
+    stamp = format_time(now)
+    return {
+        "type": kind, "status": state, "lastProbeTime": stamp, "lastTransitionTime": stamp, "reason": reason, "message": message,
+    }  # fmt: skip
+
+
+def ensure_condition(conditions: list[Plain], new: Plain) -> list[Plain]:
+    """In place of its type; a False condition is not added anew."""
+    for position, entry in enumerate(conditions):
+        if entry["type"] == new["type"]:
+            if (entry["status"], entry.get("reason"), entry.get("message")) == (
+                new["status"],
+                new["reason"],
+                new["message"],
+            ):
+                return conditions
+            return [*conditions[:position], new, *conditions[position + 1 :]]
+    return [*conditions, new] if new["status"] != "False" else conditions
+
+
+def new_results(job: Plain, pods: Iterable[Plain]) -> tuple[list[Plain], list[Plain]]:
+    """Finished pods (with the tracking finalizer) that the status does not list yet: succeeded, failed."""
+    listed = status(job).get("uncountedTerminatedPods") or {}
+    known = {*(listed.get("succeeded") or ()), *(listed.get("failed") or ())}
+    succeeded, failed = [], []
+    for pod in pods:
+        if uid(pod) in known:
+            continue
+        if indexed(job):
+            index = completion_index(pod)
+            if index is None or index >= (spec(job).get("completions") or 0):
+                continue
+        if status(pod).get("phase") == "Succeeded":
+            succeeded.append(pod)
+        elif pod_failed(pod, job):
+            failed.append(pod)
+    return succeeded, failed

@@ -1,0 +1,488 @@
+"""Jobs: pods until enough have succeeded or too many failed (decisions in `job_decisions`).
+
+Each finished pod is counted exactly once although the controller may die anywhere: its UID goes into
+`status.uncountedTerminatedPods`, then its finalizer goes, then the UID turns into a number. Status writes carry the resourceVersion,
+so that a count is never based on an old status.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable
+
+from lightkube.models.batch_v1 import Job
+
+from drakit.api.errors import StatusError
+from drakit.client import resource_of
+from drakit.controllers import job_decisions as decisions
+from drakit.controllers.job_decisions import Backoff, Counts
+from drakit.controllers.job_indexes import Indexes
+from drakit.controllers.loop import Context, ControlLoop
+from drakit.controllers.objects import (
+    Plain,
+    condition,
+    controller_of,
+    deleting,
+    finalizers,
+    format_time,
+    key_of,
+    name,
+    namespace,
+    same_owner,
+    spec,
+    status,
+    status_patch,
+    uid,
+)
+from drakit.controllers.pods import (
+    JOB_FINALIZER,
+    PODS,
+    WORKLOAD,
+    PodControl,
+    adopt_and_release,
+    follow_children,
+    orphans_of,
+    pod_from_template,
+    pod_signature,
+    slow_start,
+    workload_pods,
+)
+from drakit.controllers.replicasets import deletion_order
+
+__all__ = ["JobController"]
+
+JOBS = resource_of(Job)
+_WORKERS = 5
+_BURST = 500
+_UNCOUNTED_LIMIT = 500
+_REMOVE_FINALIZER: Plain = {"$deleteFromPrimitiveList/finalizers": [JOB_FINALIZER]}
+
+
+class JobController:
+    name = "job-controller"
+
+    def __init__(self, context: Context) -> None:
+        self._client, self._clock = context.client, context.clock
+        self._recorder = context.recorder("job-controller")
+        self.loop = ControlLoop("job", self.reconcile, context, workers=_WORKERS)
+        self._jobs = context.informers.plain(Job)
+        self._pods = workload_pods(context.informers)
+        self._control = PodControl(context.client, self._pods, self._recorder)
+        self._backoff: dict[str, Backoff] = {}  # by the Job's UID
+        self._jobs.add_handler(self._changed, lambda _, new: self._changed(new), self._removed)
+        follow_children(self._pods, self._jobs, self.loop, signature=pod_signature)
+        self._pods.add_handler(self._check_orphan, lambda _, new: self._check_orphan(new))
+
+    async def run(self) -> None:
+        await self.loop.run()
+
+    def _changed(self, job: Plain) -> None:
+        self.loop.add(key_of(job))
+        if decisions.finished(job):
+            self._release_pods(job)
+
+    def _removed(self, job: Plain) -> None:
+        self._backoff.pop(uid(job), None)
+        self._release_pods(job)
+
+    def _release_pods(self, job: Plain) -> None:
+        """Nobody will count these pods any more: their finalizer must not keep them."""
+        for pod in self._pods.by_index(WORKLOAD, uid(job)):
+            self._check_orphan(pod)
+
+    def _check_orphan(self, pod: Plain) -> None:
+        if JOB_FINALIZER in finalizers(pod) and not self._counted(pod):
+            self.loop.add(f"pod:{key_of(pod)}")
+
+    def _counted(self, pod: Plain) -> bool:
+        """A Job that is not over will count the pod."""
+        owner = controller_of(pod)
+        if not same_owner(owner, "Job", "batch"):
+            return False
+        assert owner is not None
+        job = self._jobs.get(f"{namespace(pod)}/{owner['name']}")
+        return job is not None and uid(job) == owner["uid"] and not decisions.finished(job)
+
+    async def reconcile(self, key: str) -> float | None:
+        if key.startswith("pod:"):
+            pod = self._pods.get(key[4:])
+            if pod is not None and JOB_FINALIZER in finalizers(pod) and not self._counted(pod):
+                await self._remove_finalizer(pod)
+            return None
+        job = self._jobs.get(key)
+        if (
+            job is None
+            or decisions.finished(job)
+            or spec(job).get("managedBy", "kubernetes.io/job-controller") != "kubernetes.io/job-controller"
+        ):
+            return None
+        if orphans_of(self._pods, job):
+            await adopt_and_release(self._client, self._pods, job, JOBS)
+        return await self._sync(job)
+
+    async def _sync(self, job: Plain) -> float | None:
+        now = self._clock.now()
+        terminated = self._pods.by_index(WORKLOAD, f"{uid(job)}:uncounted")
+        new_succeeded, new_failed = decisions.new_results(job, terminated)
+        counts = self._counts(job, new_succeeded, new_failed)
+        backoff = self._backoff.get(uid(job), Backoff()).after(new_succeeded, new_failed)
+        verdict = self._verdict(job, counts, terminated)
+        failure: Exception | None = None
+        again = decisions.deadline_left(job, now)
+        if verdict is not None:
+            failure = await self._delete(job, self._active(job))
+        elif not deleting(job):
+            failure, wait = await self._manage(job, counts, backoff)
+            again = min((seconds for seconds in (again, wait) if seconds is not None), default=None)
+            counts = self._counts(job, new_succeeded, new_failed)
+            verdict = decisions.complete(job, counts, now)
+        if verdict is not None and self._count(job, "active"):
+            verdict = None  # some pods could not be deleted: the end is written when they are gone
+        self._backoff[uid(job)] = backoff
+        await self._track(job, counts, verdict, new_succeeded, new_failed)
+        if failure is not None:
+            raise failure
+        return again
+
+    # The state.
+
+    def _count(self, job: Plain, state: str) -> int:
+        return self._pods.index_count(WORKLOAD, f"{uid(job)}:{state}")
+
+    def _active(self, job: Plain) -> list[Plain]:
+        return self._pods.by_index(WORKLOAD, f"{uid(job)}:active")
+
+    def _counts(self, job: Plain, new_succeeded: list[Plain], new_failed: list[Plain]) -> Counts:
+        known = status(job)
+        uncounted = known.get("uncountedTerminatedPods") or {}
+        counted_failures = [pod for pod in new_failed if decisions.failure_policy(job, pod)[0] != "Ignore"]
+        succeeded = known.get("succeeded", 0) + len(new_succeeded) + len(uncounted.get("succeeded") or ())
+        completions = spec(job).get("completions")
+        indexes = Indexes.parse(known.get("completedIndexes", ""), completions)
+        failed_indexes = None
+        if decisions.indexed(job):
+            indexes = indexes.union(
+                index for pod in new_succeeded if (index := decisions.completion_index(pod)) is not None
+            )
+            succeeded = len(indexes)
+            failed_indexes = decisions.failed_indexes(
+                job, new_failed, Indexes.parse(known.get("failedIndexes") or "", completions)
+            )
+        failed = known.get("failed", 0) + len(counted_failures) + len(uncounted.get("failed") or ())
+        return Counts(self._count(job, "active"), succeeded, failed, indexes, failed_indexes)
+
+    def _verdict(self, job: Plain, counts: Counts, terminated: list[Plain]) -> Plain | None:
+        message = ""
+        if spec(job).get("podFailurePolicy"):
+            for pod in terminated:
+                action, text = decisions.failure_policy(job, pod) if decisions.pod_failed(pod, job) else ("", "")
+                if action == "FailJob":
+                    message = text
+                    break
+        restarting = (spec(job)["template"].get("spec") or {}).get("restartPolicy") == "OnFailure"
+        restarts = restarting and decisions.restarts_exceeded(job, self._active(job))
+        return decisions.over(job, counts, restarts=restarts, fail_message=message, now=self._clock.now())
+
+    # Pods.
+
+    async def _manage(self, job: Plain, counts: Counts, backoff: Backoff) -> tuple[Exception | None, float | None]:
+        """Make or delete pods; the error, and after how many seconds to go on."""
+        wanted = decisions.wanted_active(job, counts)
+        doomed = self._superfluous(job, counts.active - wanted)
+        if doomed:
+            if len(doomed) > _BURST:
+                self.loop.add(key_of(job))
+            return await self._delete(job, doomed[:_BURST]), None
+        only_failed = spec(job).get("podReplacementPolicy") == "Failed"
+        missing = wanted - counts.active - (self._count(job, "terminating") if only_failed else 0)
+        if missing <= 0:
+            return None, None
+        per_index = spec(job).get("backoffLimitPerIndex") is not None
+        wait = 0.0 if per_index else backoff.left(self._clock.now())
+        if wait > 0:
+            return None, wait
+        if missing > _BURST:
+            self.loop.add(key_of(job))
+        if not decisions.indexed(job):
+            body = self._pod(job, None, None)
+            _, error = await slow_start(min(missing, _BURST), lambda _: self._control.create(job, body))
+            return error, None
+        return await self._create_indexed(job, counts, min(missing, _BURST))
+
+    async def _create_indexed(self, job: Plain, counts: Counts, missing: int) -> tuple[Exception | None, float | None]:
+        taken = {index for pod in self._active(job) if (index := decisions.completion_index(pod)) is not None}
+        last_failed = self._last_failed(job) if spec(job).get("backoffLimitPerIndex") is not None else {}
+        now = self._clock.now()
+        ready: list[int] = []
+        waits: list[float] = []
+        for index in decisions.pending_indexes(job, counts, taken, missing):
+            pod = last_failed.get(index)
+            left = (
+                Backoff(decisions.index_failures(pod) + 1, decisions.finished_at(pod)).left(now)
+                if pod is not None
+                else 0.0
+            )
+            if left > 0:
+                waits.append(left)
+            else:
+                ready.append(index)
+
+        async def make(number: int) -> Plain:
+            index = ready[number]
+            return await self._control.create(job, self._pod(job, index, last_failed.get(index)))
+
+        _, error = await slow_start(len(ready), make)
+        return error, min(waits, default=None)
+
+    def _superfluous(self, job: Plain, surplus: int) -> list[Plain]:
+        """Pods to delete: all but one of each index, indexes out of range, then as many as there are too many."""
+        doomed: list[Plain] = []
+        if surplus <= 0 and not decisions.indexed(job):
+            return doomed
+        active = self._active(job)
+        if decisions.indexed(job):
+            seen: set[int] = set()
+            left = []
+            for pod in deletion_order(active, Counter())[::-1]:  # of two pods of an index the better one stays
+                index = decisions.completion_index(pod)
+                if index is None or index >= (spec(job).get("completions") or 0) or index in seen:
+                    doomed.append(pod)
+                else:
+                    seen.add(index)
+                    left.append(pod)
+            active = left
+        if len(doomed) < surplus:
+            doomed += deletion_order(active, Counter())[: surplus - len(doomed)]
+        return doomed
+
+    def _last_failed(self, job: Plain) -> dict[int, Plain]:
+        """The failed pod of each index that still has its finalizer: the next pod of the index continues its count."""
+        result: dict[int, Plain] = {}
+        for pod in self._pods.by_index(WORKLOAD, f"{uid(job)}:uncounted"):
+            index = decisions.completion_index(pod)
+            if index is None or not decisions.pod_failed(pod, job):
+                continue
+            known = result.get(index)
+            if known is None or decisions.index_failures(pod) >= decisions.index_failures(known):
+                result[index] = pod
+        return result
+
+    def _pod(self, job: Plain, index: int | None, failed_before: Plain | None) -> Plain:
+        template = spec(job)["template"]
+        metadata = template.get("metadata") or {}
+        kept = [entry for entry in metadata.get("finalizers") or () if entry != JOB_FINALIZER]
+        body = pod_from_template(template, job, finalizers=[*kept, JOB_FINALIZER])
+        if index is None:
+            return body
+        annotations = {**(metadata.get("annotations") or {}), decisions.COMPLETION_INDEX: str(index)}
+        if spec(job).get("backoffLimitPerIndex") is not None:
+            count = 0
+            if failed_before is not None:
+                ignored = decisions.failure_policy(job, failed_before)[0] == "Ignore"
+                count = decisions.index_failures(failed_before) + (0 if ignored else 1)
+            annotations[decisions.FAILURE_COUNT] = str(count)
+        body["metadata"].update(
+            annotations=annotations,
+            labels={**(metadata.get("labels") or {}), decisions.COMPLETION_INDEX: str(index)},
+            generateName=f"{name(job)[: 63 - len(str(index)) - 7]}-{index}-",
+        )
+        body["spec"] = _with_index(body["spec"], f"{name(job)}-{index}")
+        return body
+
+    async def _delete(self, job: Plain, pods: list[Plain]) -> Exception | None:
+        answers = await asyncio.gather(*(self._control.delete(job, pod) for pod in pods), return_exceptions=True)
+        return next((answer for answer in answers if isinstance(answer, Exception)), None)
+
+    # Status.
+
+    async def _track(
+        self, job: Plain, counts: Counts, verdict: Plain | None, succeeded: list[Plain], failed: list[Plain]
+    ) -> None:
+        """Write what is new, let go of counted pods, turn their UIDs into numbers, end the Job when nothing is left."""
+        job = await self._write(job, self._first_status(job, counts, verdict, succeeded, failed))
+        held = self._held_back(job, counts, verdict)
+        terminated = self._pods.by_index(WORKLOAD, f"{uid(job)}:uncounted")
+        doomed = [pod for pod in terminated if uid(pod) not in held and self._done_with(job, pod, verdict)]
+        answers = await asyncio.gather(*(self._remove_finalizer(pod) for pod in doomed), return_exceptions=True)
+        still = {uid(pod) for pod in self._pods.by_index(WORKLOAD, f"{uid(job)}:uncounted")}
+        new = _settled(dict(status(job)), still)
+        new["terminating"] = self._count(job, "terminating")
+        left = new.get("uncountedTerminatedPods") or {}
+        if verdict is not None and not left.get("succeeded") and not left.get("failed") and not new["terminating"]:
+            new = self._final_status(job, new, verdict)
+        job = await self._write(job, new)
+        if decisions.finished(job):
+            self._tell_end(job, verdict)
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer
+
+    def _first_status(
+        self, job: Plain, counts: Counts, verdict: Plain | None, succeeded: list[Plain], failed: list[Plain]
+    ) -> Plain:
+        now = self._clock.now()
+        new = dict(status(job))
+        conditions = list(new.get("conditions") or ())
+        if verdict is not None:
+            conditions = decisions.ensure_condition(conditions, verdict)
+        elif decisions.suspended(job):
+            suspended = decisions.job_condition("Suspended", "JobSuspended", "Job suspended", now)
+            changed = decisions.ensure_condition(conditions, suspended)
+            if changed is not conditions:
+                self._recorder.event(job, "Normal", "Suspended", "Job suspended")
+                new.pop("startTime", None)
+            conditions = changed
+        else:
+            resumed = decisions.job_condition("Suspended", "JobResumed", "Job resumed", now, state="False")
+            changed = decisions.ensure_condition(conditions, resumed)
+            if changed is not conditions:
+                self._recorder.event(job, "Normal", "Resumed", "Job resumed")
+                new["startTime"] = format_time(now)
+            conditions = changed
+        if "startTime" not in new and not decisions.suspended(job):
+            new["startTime"] = format_time(now)
+        uncounted = new.get("uncountedTerminatedPods") or {}
+        listed_succeeded, listed_failed = list(uncounted.get("succeeded") or ()), list(uncounted.get("failed") or ())
+        room = max(0, _UNCOUNTED_LIMIT - len(listed_succeeded) - len(listed_failed))
+        if decisions.indexed(job):
+            new["completedIndexes"] = str(counts.succeeded_indexes)
+            new["succeeded"] = len(counts.succeeded_indexes)
+            if counts.failed_indexes is not None:
+                new["failedIndexes"] = str(counts.failed_indexes)
+        else:
+            listed_succeeded += [uid(pod) for pod in succeeded[:room]]
+            room -= len(succeeded[:room])
+        listed_failed += [uid(pod) for pod in failed if decisions.failure_policy(job, pod)[0] != "Ignore"][:room]
+        if len(succeeded) + len(failed) > _UNCOUNTED_LIMIT:
+            self.loop.add(key_of(job))
+        new["uncountedTerminatedPods"] = _lists(listed_succeeded, listed_failed)
+        new.update(
+            active=self._count(job, "active"),
+            ready=self._count(job, "ready"),
+            terminating=self._count(job, "terminating"),
+            conditions=conditions,
+        )
+        return _trimmed(new)
+
+    def _held_back(self, job: Plain, counts: Counts, verdict: Plain | None) -> set[str]:
+        """Counting failures per index: the last failed pod of an index keeps its finalizer until its successor is made."""
+        if verdict is not None or counts.failed_indexes is None or deleting(job):
+            return set()
+        active = {decisions.completion_index(pod) for pod in self._active(job)}
+        return {
+            uid(pod)
+            for index, pod in self._last_failed(job).items()
+            if index not in active and index not in counts.failed_indexes and index not in counts.succeeded_indexes
+        }
+
+    def _done_with(self, job: Plain, pod: Plain, verdict: Plain | None) -> bool:
+        if status(pod).get("phase") == "Succeeded" or verdict is not None or deleting(job):
+            known = True
+        else:
+            known = decisions.pod_failed(pod, job)
+        if not known:
+            return False
+        # Only what the status lists (or does not count at all) may go.
+        uncounted = status(job).get("uncountedTerminatedPods") or {}
+        listed = uid(pod) in (uncounted.get("succeeded") or ()) or uid(pod) in (uncounted.get("failed") or ())
+        return (
+            listed
+            or uid(pod) not in {uid(new) for results in decisions.new_results(job, [pod]) for new in results}
+            or _uncounted_kind(job, pod)
+        )
+
+    def _final_status(self, job: Plain, new: Plain, verdict: Plain) -> Plain:
+        now = self._clock.now()
+        kind = "Complete" if verdict["type"] == "SuccessCriteriaMet" else "Failed"
+        end = decisions.job_condition(kind, verdict["reason"], verdict.get("message", ""), now)
+        new["conditions"] = decisions.ensure_condition(list(new.get("conditions") or ()), end)
+        if kind == "Complete":
+            new["completionTime"] = format_time(now)
+        return new
+
+    def _tell_end(self, job: Plain, verdict: Plain | None) -> None:
+        assert verdict is not None
+        if condition(job, "Complete") is not None:
+            completions = spec(job).get("completions")
+            if completions is not None and status(job).get("succeeded", 0) > completions:
+                text = "Too many succeeded pods running after completion count reached"
+                self._recorder.event(job, "Warning", "TooManySucceededPods", text)
+            self._recorder.event(job, "Normal", "Completed", "Job completed")
+        else:
+            self._recorder.event(job, "Warning", verdict["reason"], verdict.get("message", ""))
+
+    async def _write(self, job: Plain, new: Plain) -> Plain:
+        patch = status_patch(status(job), new)
+        if patch is None:
+            return job
+        patch["metadata"] = {"resourceVersion": job["metadata"]["resourceVersion"], "uid": uid(job)}
+        patched = await self._client.patch_plain(JOBS, name(job), patch, namespace=namespace(job), subresource="status")
+        self._jobs.observe(patched)
+        return patched
+
+    async def _remove_finalizer(self, pod: Plain) -> None:
+        patch = {"metadata": {"uid": uid(pod), **_REMOVE_FINALIZER}}
+        try:
+            patched = await self._client.patch_plain(PODS, name(pod), patch, namespace=namespace(pod), kind="strategic")
+        except StatusError as error:
+            if error.code not in (404, 409):
+                raise
+            self._pods.observe_deleted(key_of(pod), uid(pod), {})
+            return
+        if deleting(patched) and not finalizers(patched) and not patched["metadata"].get("deletionGracePeriodSeconds"):
+            self._pods.observe_deleted(key_of(pod), uid(pod), {})
+        else:
+            self._pods.observe(patched)
+
+
+def _uncounted_kind(job: Plain, pod: Plain) -> bool:
+    """Results that are not listed by UID: indexes are their own record, and ignored failures have none."""
+    if status(pod).get("phase") == "Succeeded":
+        return decisions.indexed(job)
+    return decisions.failure_policy(job, pod)[0] == "Ignore"
+
+
+def _settled(new: Plain, still: set[str]) -> Plain:
+    """UIDs whose pods have lost the finalizer become numbers."""
+    uncounted = new.get("uncountedTerminatedPods") or {}
+    kept = {kind: [entry for entry in uncounted.get(kind) or () if entry in still] for kind in ("succeeded", "failed")}
+    for kind in ("succeeded", "failed"):
+        gone = len(uncounted.get(kind) or ()) - len(kept[kind])
+        if gone:
+            new[kind] = new.get(kind, 0) + gone
+    new["uncountedTerminatedPods"] = _lists(kept["succeeded"], kept["failed"])
+    return new
+
+
+def _lists(succeeded: Iterable[str], failed: Iterable[str]) -> Plain:
+    return {kind: list(uids) for kind, uids in (("succeeded", succeeded), ("failed", failed)) if uids}
+
+
+def _trimmed(new: Plain) -> Plain:
+    """Without the zeros and empty texts that Kubernetes leaves out."""
+    return {
+        field: value
+        for field, value in new.items()
+        if value or field in ("ready", "terminating", "uncountedTerminatedPods", "failedIndexes")
+    }
+
+
+def _with_index(pod_spec: Plain, hostname: str) -> Plain:
+    variable = {
+        "name": "JOB_COMPLETION_INDEX",
+        "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{decisions.COMPLETION_INDEX}']"}},
+    }
+
+    def with_variable(container: Plain) -> Plain:
+        known = container.get("env") or []
+        if any(entry["name"] == variable["name"] for entry in known):
+            return container
+        return {**container, "env": [*known, variable]}
+
+    changed = {
+        field: [with_variable(container) for container in pod_spec[field]]
+        for field in ("containers", "initContainers")
+        if pod_spec.get(field)
+    }
+    return {**pod_spec, **changed, "hostname": hostname}
