@@ -1,0 +1,125 @@
+"""What every verb works with: the store, the clock, the hooks. One per server."""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Protocol
+
+from drakit.api import registry, strategy
+from drakit.api.errors import FieldError, StatusError
+from drakit.api.gates import FeatureGates
+from drakit.api.kind import ExpressionChecker, Kind, NoExpressions, WriteContext
+from drakit.apiserver.auth import Admission, AdmissionAttributes, Authorizer
+from drakit.apiserver.call import Call
+from drakit.apiserver.routes import Routes
+from drakit.apiserver.store import Collection, Store
+from drakit.clock import Clock, SystemClock
+
+__all__ = ["Context", "timestamp", "zero_object"]
+
+Plain = dict[str, Any]
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels: no words by accident
+
+
+class Privileges(Protocol):
+    """Rights that depend on what a write changes; their errors stand among those of validation."""
+
+    def errors(self, attributes: AdmissionAttributes) -> list[FieldError]: ...
+
+
+@dataclass
+class Context:
+    store: Store
+    gates: FeatureGates = field(default_factory=FeatureGates.default)
+    clock: Clock = field(default_factory=SystemClock)
+    expressions: ExpressionChecker = field(default_factory=NoExpressions)
+    admission: list[Admission] = field(default_factory=list)
+    authorizer: Authorizer | None = None
+    routes: Routes = field(default_factory=lambda: Routes(()))
+    new_uid: Callable[[], str] = lambda: str(uuid.uuid4())
+    privileges: Privileges | None = None
+    # Writes to these (group, plural/subresource) pairs go to a function instead of the generic verb: reviews, tokens, …
+    special: dict[tuple[str, str], Callable[[Context, Call], Any]] = field(default_factory=dict)
+
+    def write_context(self, version: str, now: datetime | None = None) -> WriteContext:
+        return WriteContext(self.gates, now or self.clock.now(), self.expressions, version)
+
+    def collection(self, kind: Kind) -> Collection:
+        return self.store.collection(kind)
+
+    def get(self, group: str, plural: str, namespace: str, name: str) -> Plain | None:
+        """A stored object for hooks (authentication, admission); None when it or its kind is not there."""
+        kind = registry.by_resource(group, plural)
+        if kind is None:
+            return None
+        found = self.store.collection(kind).objects.get(f"{namespace}/{name}" if kind.namespaced else name)
+        return found.obj if found else None
+
+    def objects(self, group: str, plural: str, namespace: str = "") -> Iterable[Plain]:
+        kind = registry.by_resource(group, plural)
+        return [] if kind is None else [stored.obj for stored in self.store.collection(kind).select(namespace)]
+
+    def random_suffix(self) -> str:
+        return "".join(secrets.choice(_ALPHABET) for _ in range(5))
+
+    def admit(self, attributes: AdmissionAttributes) -> Plain | None:
+        """Run the plugins that may change the object; returns what became of it."""
+        for plugin in self.admission:
+            plugin.admit(attributes)
+        return attributes.object
+
+    def check_privileges(self, attributes: AdmissionAttributes) -> None:
+        if self.privileges is None:
+            return
+        errors = self.privileges.errors(attributes)
+        if errors:
+            kind = attributes.kind
+            raise StatusError.invalid(kind.group, kind.kind, attributes.request.name, errors)
+
+    def validate(self, attributes: AdmissionAttributes) -> None:
+        for plugin in self.admission:
+            plugin.validate(attributes)
+
+
+def admission_attributes(
+    call: Call, operation: str, obj: Plain | None, old: Plain | None, *, dry_run: bool, options: Plain | None = None
+) -> AdmissionAttributes:
+    request = call.attributes()
+    return AdmissionAttributes(
+        request=request,
+        kind=call.kind,
+        operation=operation,
+        object=obj,
+        old_object=old,
+        options=options or {},
+        dry_run=dry_run,
+        request_version=call.version,
+        warnings=call.warnings,
+    )
+
+
+def timestamp(now: datetime) -> str:
+    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@lru_cache(maxsize=512)
+def zero_object(kind: Kind, version: str) -> Plain:
+    """What Go writes for an object with nothing set: `{"spec":{"devices":{"requests":null}},"status":{}}`."""
+    obj = strategy.decode(kind, version, {}, default=False).obj
+    if version != kind.storage_version:
+        obj = strategy.encode(kind, version, obj)
+    return {key: value for key, value in obj.items() if key not in ("kind", "apiVersion", "metadata")}
+
+
+def first(values: Sequence[str] | None) -> str:
+    return values[0] if values else ""
+
+
+def internal_without_reason(message: str) -> StatusError:
+    """Some of Kubernetes' errors reach the client as a bare 500."""
+    return StatusError(500, "", message)

@@ -1,0 +1,142 @@
+"""patch: apply a patch to the object in the request's version, then store the result as an update would.
+
+The store is changed under the event loop, so nothing can come between reading and writing: Kubernetes' retries on a
+conflict are not needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from drakit.api import schema, strategy
+from drakit.api.errors import FieldError, StatusError
+from drakit.apiserver import bodies, patches
+from drakit.apiserver.call import NOTHING, Answer, Call, check_write_options
+from drakit.apiserver.context import Context, internal_without_reason
+from drakit.apiserver.stored import Stored
+from drakit.apiserver.verbs import applying
+from drakit.apiserver.verbs.decoding import media_type
+from drakit.apiserver.verbs.writing import check_name, replace
+
+__all__ = ["patch"]
+
+Plain = dict[str, Any]
+JSON_PATCH, MERGE_PATCH = "application/json-patch+json", "application/merge-patch+json"
+STRATEGIC_PATCH, APPLY = "application/strategic-merge-patch+json", "application/apply-patch+yaml"
+_MAX_OPERATIONS = 10_000
+
+
+def patch(ctx: Context, call: Call) -> Answer:
+    media = media_type(call.content_type)
+    if media not in (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY):
+        raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+    dry_run, validation = _options(call, media)
+    if media == APPLY:
+        return applying.apply(ctx, call, dry_run=dry_run, validation=validation)
+    old = ctx.collection(call.kind).objects.get(call.key)
+    if old is None:
+        raise call.not_found()
+    return _patch_stored(ctx, call, old, _patcher(call, media), dry_run=dry_run, validation=validation)
+
+
+def _options(call: Call, media: str) -> tuple[bool, str]:
+    errors: list[FieldError] = []
+    if media == APPLY and not call.option("fieldManager"):
+        errors.append(FieldError.required("fieldManager", "is required for apply patch"))
+    if media != APPLY and call.option("force"):
+        errors.append(FieldError.forbidden("force", "may not be specified for non-apply patch"))
+    if errors:
+        raise StatusError.invalid("meta.k8s.io", "PatchOptions", "", errors)
+    return check_write_options(call, "PatchOptions")
+
+
+def _patcher(call: Call, media: str) -> Callable[[Plain], Any]:
+    body = _body(call, media)
+    if media == MERGE_PATCH:
+        return lambda current: patches.merge_patch(current, body)
+    if media == STRATEGIC_PATCH:
+        node = schema.root(call.kind, call.version)
+        return lambda current: patches.strategic_patch(current, body, node)
+    return lambda current: patches.json_patch(current, body)
+
+
+def _body(call: Call, media: str) -> Any:
+    if call.value is not NOTHING:
+        value = call.value
+    else:
+        try:
+            value = bodies.parse_json(call.body)
+        except bodies.BodyError as error:
+            raise StatusError.bad_request(
+                f"error decoding patch: {error}" if media == JSON_PATCH else str(error)
+            ) from None
+    if media == JSON_PATCH:
+        if not isinstance(value, list):
+            complaint = f"json: cannot unmarshal {_go_type(value)} into Go value of type []handlers.jsonPatchOp"
+            raise StatusError.bad_request(f"error decoding patch: {complaint}")
+        if len(value) > _MAX_OPERATIONS:
+            text = f"The allowed maximum operations in a JSON patch is {_MAX_OPERATIONS}, got {len(value)}"
+            raise StatusError.too_large(text)
+    elif not isinstance(value, dict):
+        raise StatusError.bad_request(
+            f"json: cannot unmarshal {_go_type(value)} into Go value of type map[string]interface {{}}"
+        )
+    return value
+
+
+def _go_type(value: Any) -> str:
+    names = {dict: "object", list: "array", str: "string", bool: "bool"}
+    return names.get(type(value), "number")
+
+
+def _patch_stored(
+    ctx: Context, call: Call, old: Stored, apply: Callable[[Plain], Any], *, dry_run: bool, validation: str
+) -> Answer:
+    current = old.plain(call.kind, call.version)
+    try:
+        patched = apply(current)
+    except patches.PatchError as error:
+        if error.rejected:
+            text = "the server rejected our request due to an error in our request"
+            raise StatusError(422, "Invalid", text, {}) from None
+        raise StatusError.bad_request(str(error)) from None
+    except RecursionError:
+        raise StatusError.bad_request("the patch is nested too deeply") from None
+    if not isinstance(patched, dict):
+        raise _unfit(patched, f"json: cannot unmarshal {_go_type(patched)} into Go value")
+    obj = decode_patched(call, patched, validation)
+    check_name(call, obj)
+    return replace(ctx, call, obj, old, dry_run=dry_run)
+
+
+def decode_patched(call: Call, patched: Plain, validation: str) -> Plain:
+    """The result of a patch as an object; what is wrong with it is said about the field `patch`."""
+    kind = call.kind
+    if patched.get("kind") != kind.kind:
+        version = patched.get("apiVersion")
+        text = f'no kind "{patched.get("kind")}" is registered for version "{version}" in scheme "pkg/api/legacyscheme/scheme.go:30"'
+        raise _unfit(patched, text)
+    try:
+        decoded = strategy.decode(kind, call.version, patched)
+    except StatusError as error:
+        if error.code != 400:
+            raise
+        raise _unfit(
+            patched, error.message.partition(f"cannot be handled as a {kind.kind}: ")[2] or error.message
+        ) from None
+    if validation != "Ignore" and (problems := decoded.strict_errors):
+        if validation == "Strict":
+            raise _unfit(patched, f"strict decoding error: {', '.join(problems)}")
+        call.warnings.extend(problems)
+    obj = decoded.obj
+    if not isinstance(obj.get("metadata"), dict):
+        raise internal_without_reason("metadata must be an object")
+    return obj
+
+
+def _unfit(patched: Any, cause: str) -> StatusError:
+    text = msgspec.json.encode(patched).decode()
+    return StatusError.invalid("", "", "", [FieldError.invalid("patch", text, cause)])

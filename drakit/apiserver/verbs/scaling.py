@@ -1,0 +1,88 @@
+"""The scale subresource: the number of replicas of a workload as a small object of its own (autoscaling/v1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drakit.api.errors import StatusError
+from drakit.apiserver import patches
+from drakit.apiserver.call import Answer, Call, check_write_options
+from drakit.apiserver.context import Context
+from drakit.apiserver.stored import Stored
+from drakit.apiserver.verbs.decoding import media_type, read_value
+from drakit.apiserver.verbs.writing import replace
+
+__all__ = ["scale"]
+
+Plain = dict[str, Any]
+
+
+def scale(ctx: Context, call: Call) -> Answer:
+    stored = ctx.collection(call.kind).objects.get(call.key)
+    if stored is None:
+        raise call.not_found()
+    if call.verb == "get":
+        return Answer(200, value=_scale_of(stored), version=stored.version)
+    dry_run, _ = check_write_options(call, "UpdateOptions")
+    wanted = _wanted(call, stored)
+    spec = wanted.get("spec")
+    replicas = (spec if isinstance(spec, dict) else {}).get("replicas") or 0
+    if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0:
+        text = f'Scale.autoscaling "{call.name}" is invalid: spec.replicas: Invalid value: {replicas}: must be greater than or equal to 0'
+        raise StatusError(422, "Invalid", text, {"name": call.name, "group": "autoscaling", "kind": "Scale"})
+    given = wanted.get("metadata")
+    version = (given if isinstance(given, dict) else {}).get("resourceVersion")
+    meta = {**stored.obj["metadata"], "resourceVersion": str(version or "")}
+    obj = {**stored.obj, "metadata": meta, "spec": {**(stored.obj.get("spec") or {}), "replicas": replicas}}
+    main = Call(
+        "update", call.kind, call.kind.storage_version, call.namespace, call.name, "", call.query, call.user,
+        agent=call.agent, warnings=call.warnings,
+    )  # fmt: skip
+    answer = replace(ctx, main, obj, stored, dry_run=dry_run)
+    assert answer.stored is not None
+    return Answer(200, value=_scale_of(answer.stored), version=answer.version)
+
+
+def _wanted(call: Call, stored: Stored) -> Plain:
+    value, _ = read_value(_as_json(call), "Scale")
+    if call.verb == "patch":
+        current = _scale_of(stored)
+        media = media_type(call.content_type)
+        try:
+            if media == "application/json-patch+json" and isinstance(value, list):
+                value = patches.json_patch(current, value)
+            elif media == "application/strategic-merge-patch+json" and isinstance(value, dict):
+                value = patches.strategic_patch(current, value, None)
+            elif media in ("application/merge-patch+json", "application/apply-patch+yaml"):
+                value = patches.merge_patch(current, value)
+            else:
+                raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+        except patches.PatchError as error:
+            raise StatusError(422, "Invalid", f"the patch does not apply: {error}", {}) from None
+    if not isinstance(value, dict):
+        raise StatusError.bad_request("the object provided is unrecognized (must be of type Scale)")
+    return value
+
+
+def _as_json(call: Call) -> Call:
+    return Call(
+        call.verb, call.kind, call.version, call.namespace, call.name, call.subresource, {}, call.user,
+        content_type="application/json" if call.verb == "patch" else call.content_type, body=call.body, value=call.value,
+    )  # fmt: skip
+
+
+def _scale_of(stored: Stored) -> Plain:
+    obj, meta = stored.obj, stored.obj["metadata"]
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    scaled: Plain = {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {name: meta[name] for name in kept if name in meta},
+        "spec": {"replicas": spec["replicas"]} if spec.get("replicas") else {},
+        "status": {"replicas": status.get("replicas") or 0},
+    }
+    labels = (spec.get("selector") or {}).get("matchLabels") or {}
+    if labels:
+        scaled["status"]["selector"] = ",".join(f"{key}={labels[key]}" for key in sorted(labels))
+    return scaled
