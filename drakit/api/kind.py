@@ -16,7 +16,6 @@ from drakit.api.gates import FeatureGates
 
 __all__ = [
     "ALL_VERBS",
-    "AccessChecker",
     "ExpressionCheck",
     "ExpressionChecker",
     "Kind",
@@ -76,31 +75,6 @@ class NoExpressions:
         return _Good()
 
 
-class AccessChecker(Protocol):
-    """What the server knows of the requester and the namespace; some rules of ResourceClaims depend on it.
-
-    Without one (None in the context) these rules are not applied.
-    """
-
-    @property
-    def verb(self) -> str:
-        """update or patch."""
-        ...
-
-    @property
-    def node_name(self) -> str:
-        """The node that the requesting service account's token is bound to, or ""."""
-        ...
-
-    def allows_admin_access(self, namespace: str) -> bool:
-        """Whether the namespace has the label resource.kubernetes.io/admin-access: "true"."""
-        ...
-
-    def denial(self, verb: str, subresource: str, *, namespace: str, name: str) -> str:
-        """Why the requester may not do this to resourceclaims/<subresource>; "" when it may."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class WriteContext:
     """What a write depends on besides the objects."""
@@ -108,8 +82,9 @@ class WriteContext:
     gates: FeatureGates
     now: datetime  # UTC
     expressions: ExpressionChecker = field(default_factory=NoExpressions)
-    access: AccessChecker | None = None
     version: str = ""  # the API version of the request; some rules differ by it ("" is the storage version)
+    # What the requester may not do (new, old or None): asked when the object is complete, and listed first.
+    privileges: Callable[[Object, Object | None], list[FieldError]] | None = None
 
     @property
     def timestamp(self) -> str:

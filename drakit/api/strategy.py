@@ -11,19 +11,9 @@ from typing import Any
 
 from drakit.api import metadata, wire
 from drakit.api.errors import FieldError, StatusError
-from drakit.api.kind import (
-    AccessChecker,
-    ExpressionChecker,
-    Kind,
-    NoExpressions,
-    Object,
-    Strategy,
-    Subresource,
-    WriteContext,
-)
+from drakit.api.kind import ExpressionChecker, Kind, NoExpressions, Object, Strategy, Subresource, WriteContext
 
 __all__ = [
-    "AccessChecker",
     "Decoded",
     "ExpressionChecker",
     "NoExpressions",
@@ -107,6 +97,8 @@ def create(kind: Kind, obj: Object, ctx: WriteContext) -> tuple[Object, list[str
     if strategy.prepare_for_create is not None:
         strategy.prepare_for_create(obj, ctx)
     errors = metadata.validate(meta, namespaced=kind.namespaced, name=strategy.validate_name)
+    if ctx.privileges is not None:
+        errors = ctx.privileges(obj, None) + errors
     if strategy.validate is not None:
         errors += strategy.validate(obj, ctx)
     if not errors and strategy.validate_name is not None:
@@ -141,6 +133,8 @@ def update(kind: Kind, new: Object, old: Object, ctx: WriteContext, subresource:
     _keep_system_fields(meta, old_meta)
     errors = metadata.validate(meta, namespaced=kind.namespaced, name=None)
     errors += metadata.validate_update(meta, old_meta)
+    if ctx.privileges is not None:
+        errors += ctx.privileges(new, old)
     check = part.validate_update if part is not None else strategy.validate_update
     if check is not None:
         errors += check(new, old, ctx)

@@ -17,6 +17,7 @@ __all__ = [
     "configuration",
     "distinct",
     "expression",
+    "immutable",
     "named",
     "node_selector",
     "raw_object",
@@ -78,6 +79,11 @@ def distinct(keys: Iterable[Any], path: str) -> list[FieldError]:
             errors.append(FieldError.duplicate(f"{path}[{position}]", key))
         seen.add(key)
     return errors
+
+
+def immutable(path: str, new: Any, old: Any) -> list[FieldError]:
+    """A field that never changes after the object was created."""
+    return [] if new == old else [FieldError.invalid(path, None, "field is immutable").as_declared()]
 
 
 def named(item: Object) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from drakit.api import formats, metadata
 from drakit.api.errors import FieldError, go_quote
 from drakit.api.kind import Strategy, Subresource, WriteContext
-from drakit.api.resource import access, checks, claim_spec, convert, names
+from drakit.api.resource import checks, claim_spec, convert, names
 
 __all__ = ["STRATEGY"]
 
@@ -42,13 +42,12 @@ def _prepare_for_update(new: Object, old: Object, ctx: WriteContext) -> None:
 
 
 def _validate(new: Object, ctx: WriteContext) -> list[FieldError]:
-    errors = access.admin_access(new["spec"], new["metadata"], ctx)
-    return errors + claim_spec.validate(new["spec"], "spec", ctx)
+    return claim_spec.validate(new["spec"], "spec", ctx)
 
 
 def _validate_update(new: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
     # Nothing else is checked: the user could not change it anyway.
-    return access.immutable("spec", new["spec"], old["spec"])
+    return checks.immutable("spec", new["spec"], old["spec"])
 
 
 # The status
@@ -89,7 +88,7 @@ def _drop_disabled(status: Object, old: Object, ctx: WriteContext) -> None:
     results, old_results = _results(status), _results(old_status)
     if not enabled("DRAResourceClaimDeviceStatus") and not old_status.get("devices"):
         status.pop("devices", None)
-    if not enabled("DRAAdminAccess") and access.requests_admin(old["spec"]) is None:
+    if not enabled("DRAAdminAccess") and not _requests_admin(old["spec"]):
         _drop(results, old_results, "adminAccess")
     if not enabled("DRAConsumableCapacity"):
         _drop(results, old_results, "shareID", "consumedCapacity")
@@ -98,6 +97,11 @@ def _drop_disabled(status: Object, old: Object, ctx: WriteContext) -> None:
         _drop(results, old_results, "bindingConditions", "bindingFailureConditions")
     if not enabled("DRAOptionalNodeOperations"):
         _drop(results, old_results, "skipNodeOperations")
+
+
+def _requests_admin(spec: Object) -> bool:
+    requests = (spec.get("devices") or {}).get("requests") or ()
+    return any("adminAccess" in (request.get("exactly") or {}) for request in requests)
 
 
 def _drop_deallocated(status: Object, old_status: Object, ctx: WriteContext) -> None:
@@ -117,8 +121,7 @@ def _drop_deallocated(status: Object, old_status: Object, ctx: WriteContext) -> 
 
 def _validate_status(new: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
     status, old_status = new.get("status") or {}, old.get("status") or {}
-    errors = access.status_changes(new, old, ctx)
-    errors += checks.at_most(status.get("reservedFor"), _MAX_RESERVED, _consumer, "status.reservedFor")
+    errors = checks.at_most(status.get("reservedFor"), _MAX_RESERVED, _consumer, "status.reservedFor")
     if (
         status.get("reservedFor") != old_status.get("reservedFor")
         and len(status.get("reservedFor") or ()) <= _MAX_RESERVED

@@ -7,7 +7,7 @@ from typing import Any
 from drakit.api import formats, metadata
 from drakit.api.errors import FieldError
 from drakit.api.kind import Strategy, WriteContext
-from drakit.api.resource import access, claim_spec, convert
+from drakit.api.resource import checks, claim_spec, convert
 
 __all__ = ["STRATEGY"]
 
@@ -40,10 +40,6 @@ def _validate_spec(new: Object, ctx: WriteContext) -> list[FieldError]:
     return errors + claim_spec.validate(_claim(new), "spec.spec", ctx)
 
 
-def _validate(new: Object, ctx: WriteContext) -> list[FieldError]:
-    return access.admin_access(_claim(new), new["metadata"], ctx) + _validate_spec(new, ctx)
-
-
 def _validate_update(new: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
     errors = _validate_spec(new, ctx)
     if new["spec"] != old["spec"]:
@@ -57,7 +53,7 @@ STRATEGY = Strategy(
     from_storage={"v1beta1": convert.template_to_v1beta1},
     validate_name=formats.name_is(formats.dns_subdomain),
     prepare_for_create=_prepare_for_create,
-    validate=_validate,
+    validate=_validate_spec,
     prepare_for_update=_prepare_for_update,
     validate_update=_validate_update,
 )

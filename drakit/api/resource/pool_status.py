@@ -7,7 +7,7 @@ from typing import Any
 from drakit.api import formats, metadata
 from drakit.api.errors import FieldError
 from drakit.api.kind import Strategy, Subresource, WriteContext
-from drakit.api.resource import access, checks, names
+from drakit.api.resource import checks, names
 
 __all__ = ["STRATEGY"]
 
@@ -60,7 +60,7 @@ def _validate(new: Object, ctx: WriteContext) -> list[FieldError]:
 
 
 def _validate_update(new: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-    return access.immutable("spec", new["spec"], old["spec"])
+    return checks.immutable("spec", new["spec"], old["spec"])
 
 
 def _prepare_status(new: Object, old: Object, ctx: WriteContext) -> None:
