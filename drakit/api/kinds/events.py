@@ -9,7 +9,7 @@ from drakit.api.errors import FieldError
 from drakit.api.kind import Kind, Object, Strategy, WriteContext, text_at
 from drakit.api.kinds import checks, entry
 
-__all__ = ["KINDS", "EVENT"]
+__all__ = ["EVENT", "KINDS"]
 
 Errors = list[FieldError]
 

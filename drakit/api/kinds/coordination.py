@@ -1,0 +1,41 @@
+"""coordination.k8s.io: Leases, for leader election and node heartbeats."""
+
+from __future__ import annotations
+
+from lightkube.models import coordination_v1
+
+from drakit.api import formats
+from drakit.api.errors import FieldError
+from drakit.api.kind import Kind, Object, Strategy, WriteContext
+from drakit.api.kinds import checks, entry
+
+__all__ = ["KINDS"]
+
+
+def _validate(lease: Object, ctx: WriteContext) -> list[FieldError]:
+    spec = lease.get("spec") or {}
+    errors: list[FieldError] = []
+    duration = spec.get("leaseDurationSeconds")
+    if duration is not None and duration <= 0:
+        errors.append(FieldError.invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"))
+    errors += checks.non_negative(spec.get("leaseTransitions"), "spec.leaseTransitions")
+    if spec.get("preferredHolder") and not spec.get("strategy"):
+        text = "may only be specified if `strategy` is defined"
+        errors.append(FieldError.forbidden("spec.preferredHolder", text))
+    return errors
+
+
+def _validate_update(new: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
+    return _validate(new, ctx)
+
+
+LEASE = entry.kind(
+    coordination_v1.Lease,
+    "leases",
+    Strategy(
+        validate=_validate, validate_update=_validate_update, validate_name=formats.name_is(formats.dns_subdomain)
+    ),
+    group="coordination.k8s.io",
+    delete_returns_status=frozenset({"v1"}),
+)
+KINDS: tuple[Kind, ...] = (LEASE,)
