@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol, cast
 
 from lightkube.models import admissionregistration_v1
 
 from drakit.api import formats
 from drakit.api.errors import FieldError
-from drakit.api.kind import Kind, Object, Strategy, Subresource, WriteContext
+from drakit.api.kind import ExpressionCheck, Kind, Object, Strategy, Subresource, WriteContext
 from drakit.api.kinds import checks, entry
 
 __all__ = ["KINDS"]
@@ -65,7 +66,7 @@ def _validate_policy(policy: Object, ctx: WriteContext) -> Errors:
             errors.append(FieldError.required("spec.matchConstraints.resourceRules"))
     has_params = params is not None
     errors += _validate_conditions(spec.get("matchConditions") or (), ctx, has_params)
-    variables: dict[str, Any] = {}
+    variables: dict[str, str] = {}
     for position, variable in enumerate(spec.get("variables") or ()):
         errors += _validate_variable(variable, f"spec.variables[{position}]", ctx, variables, has_params)
     validations, annotations = spec.get("validations") or (), spec.get("auditAnnotations") or ()
@@ -77,11 +78,29 @@ def _validate_policy(policy: Object, ctx: WriteContext) -> Errors:
     return errors
 
 
+class AdmissionChecker(Protocol):
+    """What `ctx.expressions` offers beside device expressions when it knows admission policies."""
+
+    def check_admission(
+        self, expression: str, *, use: str, variables: Mapping[str, str], has_params: bool
+    ) -> ExpressionCheck:
+        """`use` is validation, messageExpression, variable, matchCondition or auditAnnotation; `variables` are the policy's
+        own so far, names to expressions."""
+        ...
+
+
 def _expression(
-    text: str, path: str, ctx: WriteContext, use: str, variables: dict[str, Any], has_params: bool
+    text: str, path: str, ctx: WriteContext, use: str, variables: dict[str, str], has_params: bool
 ) -> Errors:
-    context = {"use": use, "variables": dict(variables), "has_params": has_params}
-    return ctx.expressions.admission(text, path, context=context)
+    if not hasattr(ctx.expressions, "check_admission"):
+        return []
+    checker = cast(AdmissionChecker, ctx.expressions)
+    check = checker.check_admission(text, use=use, variables=variables, has_params=has_params)
+    if not check.error_type:
+        return []
+    if check.error_type == "internal":
+        return [FieldError.internal(path, check.error)]
+    return [FieldError.invalid(path, text, check.error)]
 
 
 def _validate_param_kind(kind: Object, path: str) -> Errors:
@@ -171,7 +190,7 @@ def _validate_conditions(conditions: Any, ctx: WriteContext, has_params: bool) -
     return errors
 
 
-def _validate_variable(variable: Object, at: str, ctx: WriteContext, known: dict[str, Any], has_params: bool) -> Errors:
+def _validate_variable(variable: Object, at: str, ctx: WriteContext, known: dict[str, str], has_params: bool) -> Errors:
     errors: Errors = []
     name, text = variable.get("name") or "", variable.get("expression") or ""
     if not name.strip():
@@ -187,7 +206,7 @@ def _validate_variable(variable: Object, at: str, ctx: WriteContext, known: dict
 
 
 def _validate_validation(
-    validation: Object, at: str, ctx: WriteContext, known: dict[str, Any], has_params: bool
+    validation: Object, at: str, ctx: WriteContext, known: dict[str, str], has_params: bool
 ) -> Errors:
     errors: Errors = []
     text, message = validation.get("expression") or "", validation.get("message") or ""
@@ -215,7 +234,7 @@ def _validate_validation(
 
 
 def _validate_annotations(
-    policy: Object, annotations: Any, ctx: WriteContext, known: dict[str, Any], has_params: bool
+    policy: Object, annotations: Any, ctx: WriteContext, known: dict[str, str], has_params: bool
 ) -> Errors:
     errors: Errors = []
     if len(annotations) > 20:
