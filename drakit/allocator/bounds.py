@@ -155,10 +155,11 @@ class Bounds:
             left: dict[str, int] = {}
             for (_, name), index in counters.index.items():
                 left[name] = left.get(name, 0) + counters.left[index]
+            taken: dict[str, int] = {}
             for entry in entries:
                 for name, amount in self._cheapest_of(entry.mask())[which].items():
-                    left[name] -= amount * entry.need
-            if any(amount < 0 for amount in left.values()):
+                    taken[name] = taken.get(name, 0) + amount * entry.need
+            if any(amount > left[name] for name, amount in taken.items()):
                 return False
         return True
 
