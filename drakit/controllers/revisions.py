@@ -1,0 +1,110 @@
+"""Histories of StatefulSets and DaemonSets: a ControllerRevision per template, as `kubectl rollout history` and `undo` read them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+
+from lightkube.models.apps_v1 import ControllerRevision
+
+from drakit.api.errors import StatusError
+from drakit.client import Client, Informer, Informers, resource_of
+from drakit.controllers.objects import Plain, controller_reference, key_of, labels, name, namespace, spec, uid
+from drakit.controllers.pods import WORKLOAD, child_states
+from drakit.controllers.rollout import fnv32, safe_encode
+
+__all__ = ["REVISION_LABEL", "History", "revision_of_pod", "template_of"]
+
+REVISIONS = resource_of(ControllerRevision)
+REVISION_LABEL = "controller-revision-hash"
+
+
+def revision_of_pod(pod: Plain) -> str:
+    return labels(pod).get(REVISION_LABEL, "")
+
+
+def template_of(revision: Plain) -> Plain:
+    """The pod template that a revision holds."""
+    template: Plain = revision["data"]["spec"]["template"]
+    return {field: value for field, value in template.items() if field != "$patch"}
+
+
+def _data(owner: Plain) -> Plain:
+    return {"spec": {"template": {**spec(owner)["template"], "$patch": "replace"}}}
+
+
+def _number(revision: Plain) -> int:
+    return int(revision.get("revision") or 0)
+
+
+class History:
+    def __init__(self, client: Client, informers: Informers) -> None:
+        self._client = client
+        self.revisions: Informer[Plain] = informers.plain(ControllerRevision)
+        self.revisions.add_index(WORKLOAD, child_states)
+
+    def of(self, owner: Plain) -> list[Plain]:
+        """Oldest first."""
+        found = self.revisions.by_index(WORKLOAD, uid(owner))
+        return sorted(
+            found, key=lambda each: (_number(each), each["metadata"].get("creationTimestamp") or "", name(each))
+        )
+
+    async def current(self, owner: Plain, collisions: int) -> Plain:
+        """The revision of the owner's template; made, or moved to the end of the history, when it is not the last."""
+        known = self.of(owner)
+        data = _data(owner)
+        newest = _number(known[-1]) + 1 if known else 1
+        equal = [revision for revision in known if revision["data"] == data]
+        if equal and equal[-1] is known[-1]:
+            return known[-1]
+        if equal:
+            patched = await self._client.patch_plain(
+                REVISIONS, name(equal[-1]), {"revision": newest}, namespace=namespace(owner)
+            )
+            self.revisions.observe(patched)
+            return patched
+        return await self._create(owner, data, newest, collisions)
+
+    async def _create(self, owner: Plain, data: Plain, number: int, collisions: int) -> Plain:
+        text = json.dumps(data, sort_keys=True, separators=(",", ":")) + (f"/{collisions}" if collisions else "")
+        digest = safe_encode(str(fnv32(text.encode())))
+        wanted = (spec(owner)["template"].get("metadata") or {}).get("labels") or {}
+        body = {
+            "apiVersion": REVISIONS.api_version,
+            "kind": REVISIONS.kind,
+            "metadata": {
+                "name": f"{name(owner)[:223]}-{digest}",
+                "namespace": namespace(owner),
+                "labels": {**wanted, REVISION_LABEL: digest},
+                "ownerReferences": [controller_reference(owner)],
+            },
+            "data": data,
+            "revision": number,
+        }
+        try:
+            created = await self._client.create_plain(REVISIONS, body)
+        except StatusError as error:
+            if error.reason != "AlreadyExists":
+                raise
+            existing = await self._client.get_plain(REVISIONS, name(body), namespace=namespace(owner))
+            if existing["data"] != data:
+                return await self._create(owner, data, number, collisions + 1)
+            created = existing
+        self.revisions.observe(created)
+        return created
+
+    async def truncate(self, owner: Plain, live: Collection[str]) -> None:
+        """Delete the oldest revisions that no pod uses, beyond revisionHistoryLimit."""
+        limit = spec(owner).get("revisionHistoryLimit", 10)
+        unused = [revision for revision in self.of(owner) if name(revision) not in live]
+        for revision in unused[: max(0, len(unused) - limit)]:
+            try:
+                answer = await self._client.delete(
+                    REVISIONS, name(revision), namespace=namespace(owner), uid=uid(revision)
+                )
+            except StatusError as error:
+                if error.code not in (404, 409):
+                    raise
+                continue
+            self.revisions.observe_deleted(key_of(revision), uid(revision), answer)
