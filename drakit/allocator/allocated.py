@@ -89,6 +89,7 @@ class Allocated:
         # For whoever keeps figures: pools whose holds changed, oldest first.
         self.changes: list[PoolKey] = []
         self.changes_dropped = 0
+        self.indexes: dict[object, object] = {}  # figures that others derive from this state and keep with it
         self._written: dict[str, list[Hold]] = {}
         self._assumed: dict[str, list[Hold]] = {}
         self._names: dict[str, str] = {}

@@ -1,40 +1,382 @@
-"""Which nodes can take these claims: cheaply for all nodes at once, and never proportional to their number per pod."""
+"""Which nodes can take these claims: cheaply for all nodes at once, and never proportional to their number per pod.
+
+Per distinct demand (selectors, tolerations, capacity) an index keeps how many free matching devices each node has, as
+one bit mask of nodes per count. A change of one claim or slice updates the nodes it touches. Devices that many nodes
+reach are counted per pool and added when asked. The answer is a superset: what needs a search is left to `allocate`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lightkube.models.resource_v1 import ResourceClaim
+from lightkube.models.core_v1 import Node
+from lightkube.models.resource_v1 import DeviceSubRequest, DeviceToleration, ExactDeviceRequest, ResourceClaim
 
 from drakit.allocator.allocated import Allocated
+from drakit.allocator.capacity import CapacityRule, Consumed
+from drakit.allocator.devices import PoolKey
 from drakit.allocator.features import Features
 from drakit.allocator.inventory import Inventory
+from drakit.allocator.pools import GatherError, Layout, PoolView
+from drakit.allocator.problem import MAX_RESULTS
+from drakit.allocator.selection import Selection
+from drakit.allocator.taints import untolerated
 
 __all__ = ["NodeSet", "feasible_nodes"]
+
+_DEMANDS = 128  # kept per pair of inventory and allocated state
+_DECLARED = "DRAOptionalNodeOperations"
 
 
 class NodeSet:
     """Names of nodes, in the order in which the inventory learned of them. Every node that fits is in it; when `exact`,
     no other is (otherwise a member may still turn out not to fit: ask `allocate`)."""
 
-    exact: bool
+    __slots__ = ("_ids", "_mask", "_names", "exact")
+
+    def __init__(self, mask: int, names: list[str], ids: dict[str, int], exact: bool) -> None:
+        self._mask = mask
+        self._names = names
+        self._ids = ids
+        self.exact = exact
 
     def __contains__(self, name: object) -> bool:
-        raise NotImplementedError
+        return isinstance(name, str) and name in self._ids and bool(self._mask >> self._ids[name] & 1)
 
     def __len__(self) -> int:
-        raise NotImplementedError
+        return self._mask.bit_count()
+
+    def __bool__(self) -> bool:
+        return self._mask != 0
 
     def __iter__(self) -> Iterator[str]:
-        raise NotImplementedError
+        return self._scan(self._mask, 0)
 
     def after(self, name: str) -> Iterator[str]:
         """Iterate from the node behind `name` on, and around: a scheduler spreads its starting point."""
-        raise NotImplementedError
+        start = self._ids.get(name, -1) + 1
+        yield from self._scan(self._mask >> start, start)
+        yield from self._scan(self._mask & ((1 << start) - 1), 0)
+
+    def _scan(self, mask: int, start: int) -> Iterator[str]:
+        # The first few by arithmetic, the rest over the digits: isolating a bit costs a pass over all of them.
+        for _ in range(4):
+            if not mask:
+                return
+            low = mask & -mask
+            mask ^= low
+            yield self._names[start + low.bit_length() - 1]
+        digits = bin(mask)[:1:-1]
+        position = digits.find("1")
+        while position >= 0:
+            yield self._names[start + position]
+            position = digits.find("1", position + 1)
 
 
 def feasible_nodes(
     inventory: Inventory, allocated: Allocated, claims: Sequence[ResourceClaim], *, features: Features | None = None
 ) -> NodeSet:
     """The nodes (of `inventory.set_node`) on which the claims may fit, judged by counts of free matching devices."""
-    raise NotImplementedError
+    index = _index(inventory, allocated, features or Features())
+    index.sync()
+    mask, exact = index.all_nodes, True
+    wanted: dict[_Demand, int] = {}
+    for claim in claims:
+        devices = claim.spec.devices if claim.spec is not None else None
+        requests = (devices.requests if devices is not None else None) or ()
+        exact = exact and not (devices is not None and devices.constraints)
+        for request in requests:
+            options: list[tuple[_Demand, int] | None] = [
+                index.demand(spec) for spec in request.firstAvailable or [request.exactly] if spec is not None
+            ]
+            if any(option is None for option in options):
+                exact = False  # cannot be judged here: `allocate` has something to say on any node
+                continue
+            known = [option for option in options if option is not None]
+            if len(known) == 1 and not known[0][0].all_mode and not known[0][0].shares_devices:
+                wanted[known[0][0]] = wanted.get(known[0][0], 0) + known[0][1]
+                continue
+            exact = False
+            some = index.doubtful
+            for demand, count in known:
+                some |= index.at_least(demand, count)
+            mask &= some
+    exact = exact and len(wanted) <= 1
+    for demand, count in wanted.items():
+        mask &= index.at_least(demand, count) | index.doubtful
+        exact = exact and demand.exact
+    return NodeSet(mask, index.names, index.ids, exact and not index.doubtful)
+
+
+class _Demand:
+    """One kind of request, and how many devices for it each node has by itself."""
+
+    def __init__(
+        self,
+        selection: Selection,
+        capacity: CapacityRule | None,
+        tolerations: Sequence[DeviceToleration],
+        features: Features,
+        *,
+        admin: bool,
+        all_mode: bool,
+    ) -> None:
+        self.selection = selection
+        self.capacity = capacity
+        self.tolerations = tolerations
+        self.features = features
+        self.admin = admin
+        self.all_mode = all_mode
+        self.exact = not all_mode
+        self.shares_devices = admin
+        self.counts: dict[int, int] = {}
+        self.levels = [0] * (MAX_RESULTS + 1)  # levels[n]: nodes with at least n
+        self._static: dict[tuple[Layout, bool], int] = {}
+
+    def candidates(self, pool: PoolView, allocated: Allocated, skips: bool) -> int:
+        layout = pool.layout
+        mask = self._static.get((layout, skips))
+        if mask is None:
+            if len(self._static) > 200_000:
+                self._static.clear()
+            mask = self._static[layout, skips] = self._without_state(layout, skips)
+        held = allocated.pools.get(pool.key)
+        if held is None or self.admin or self.all_mode:
+            return mask
+        dedicated, shared = held.masks(layout)
+        mask &= ~dedicated
+        if shared & mask:
+            mask = mask & ~shared if not self.features.ConsumableCapacity else self._with_capacity_left(pool, allocated, mask, shared)
+        return mask
+
+    def _without_state(self, layout: Layout, skips: bool) -> int:
+        good, bad = self.selection.masks(layout)
+        if self.capacity is not None:
+            enough, wrong = self.capacity.masks(layout)
+            good, bad = good & enough, bad | good & wrong
+            if layout.shareable & (good | bad):
+                self.shares_devices = True
+        if bad or layout.per_device or (layout.consuming and self.features.PartitionableDevices):
+            self.exact = False
+        mask = good | bad
+        if not self.features.DeviceBindingAndStatus:
+            mask &= ~layout.bound
+        if self.features.DeviceTaints and layout.tainted:
+            mask &= ~(untolerated(layout, self.tolerations) & ~bad)
+        if layout.skipping and not skips:
+            mask &= ~(layout.skipping & ~bad)
+        if not self.features.PartitionableDevices:
+            mask &= ~(layout.consuming & ~bad)
+        return mask
+
+    def _with_capacity_left(self, pool: PoolView, allocated: Allocated, mask: int, shared: int) -> int:
+        assert self.capacity is not None
+        held, bits = allocated.pools[pool.key], shared & mask
+        while bits:
+            low = bits & -bits
+            bits ^= low
+            position = low.bit_length() - 1
+            verdict = self.capacity.verdict(pool.layout.shapes[position])
+            if isinstance(verdict, Consumed) and not verdict.fits(held.capacity(pool.layout.names[position])):
+                mask &= ~low
+        return mask
+
+    def put(self, node: int, count: int) -> None:
+        before = self.counts.get(node, 0)
+        count = min(count, MAX_RESULTS)
+        if count == before:
+            return
+        self.counts[node] = count
+        bit = 1 << node
+        for level in range(min(before, count) + 1, max(before, count) + 1):
+            self.levels[level] ^= bit
+
+
+class _SharedPool:
+    """A pool that is not bound to nodes: which view of it which nodes have."""
+
+    __slots__ = ("nodes", "version", "views")
+
+    def __init__(self, version: int, nodes: int) -> None:
+        self.version = version
+        self.nodes = nodes  # how many node changes were known
+        self.views: dict[PoolView, int] = {}
+
+
+class _Index:
+    """Everything `feasible_nodes` remembers about one inventory, one allocated state and one set of features."""
+
+    def __init__(self, inventory: Inventory, allocated: Allocated, features: Features) -> None:
+        self._inventory = inventory
+        self._allocated = allocated
+        self._features = features
+        self.names: list[str] = []
+        self.ids: dict[str, int] = {}
+        self.all_nodes = 0
+        self.doubtful = 0  # nodes with a pool that cannot be judged: only `allocate` can tell
+        self._demands: dict[object, _Demand] = {}
+        self._shared: dict[PoolKey, _SharedPool] = {}
+        self._node_changes = 0
+        self._seen_inventory = -1
+        self._seen_allocated = -1
+
+    # Keeping up
+
+    def sync(self) -> None:
+        inventory, allocated = self._inventory, self._allocated
+        dirty: dict[str, None] = {}
+        seen = self._seen_inventory - inventory.changes_dropped
+        if seen < 0:
+            dirty.update(dict.fromkeys([*inventory.nodes, *self.ids]))
+            self._node_changes += 1
+        else:
+            for name in inventory.changes[seen:]:
+                if name is not None:
+                    dirty[name] = None
+        self._seen_inventory = inventory.changes_dropped + len(inventory.changes)
+        for name in dirty:
+            self._sync_node(name)
+        seen = self._seen_allocated - allocated.changes_dropped
+        if seen < 0:
+            touched = set(allocated.pools)
+            dirty.update(dict.fromkeys(inventory.nodes))
+        else:
+            touched = set(allocated.changes[seen:])
+        self._seen_allocated = allocated.changes_dropped + len(allocated.changes)
+        for key in touched:
+            pool = inventory.pools.get(key)
+            if pool is not None:
+                dirty.update(dict.fromkeys(record.node_name for record in pool.slices.values() if record.node_name))
+        for demand in self._demands.values():
+            for name in dirty:
+                self._count(demand, name)
+
+    def _sync_node(self, name: str) -> None:
+        self._node_changes += 1
+        node = self._inventory.nodes.get(name)
+        number = self.ids.get(name)
+        if node is None:
+            if number is not None:
+                self.all_nodes &= ~(1 << number)
+                self.doubtful &= ~(1 << number)
+            return
+        if number is None:
+            number = self.ids[name] = len(self.names)
+            self.names.append(name)
+        bit = 1 << number
+        self.all_nodes |= bit
+        self.doubtful = self.doubtful | bit if self._is_doubtful(node, name) else self.doubtful & ~bit
+
+    def _is_doubtful(self, node: Node, name: str) -> bool:
+        try:
+            return any(view is not None and view.status != "ok" for view in self._local_views(node, name))
+        except GatherError:
+            return True
+
+    def _local_views(self, node: Node, name: str) -> list[PoolView | None]:
+        inventory = self._inventory
+        return [
+            inventory.pools[key].view(node, name, self._features, inventory.layouts) for key in inventory.local_pools(name)
+        ]
+
+    def _count(self, demand: _Demand, name: str) -> None:
+        number = self.ids.get(name)
+        if number is None:
+            return
+        node = self._inventory.nodes.get(name)
+        total = 0
+        if node is not None:
+            try:
+                for view in self._local_views(node, name):
+                    if view is not None and view.layout.size:
+                        total += demand.candidates(view, self._allocated, self._skips(node)).bit_count()
+            except GatherError:
+                total = MAX_RESULTS
+        demand.put(number, total)
+
+    def _skips(self, node: Node) -> bool:
+        declared = (node.status.declaredFeatures if node.status is not None else None) or ()
+        return self._features.OptionalNodeOperations and _DECLARED in declared
+
+    # Asking
+
+    def demand(self, spec: ExactDeviceRequest | DeviceSubRequest) -> tuple[_Demand, int] | None:
+        """The demand behind a request and how many devices it wants; None when `allocate` would refuse it anywhere."""
+        features, inventory = self._features, self._inventory
+        cls = inventory.classes.get(spec.deviceClassName)
+        if cls is None or any(selector.cel is None for selector in spec.selectors or ()):
+            return None
+        class_selectors = (cls.spec.selectors if cls.spec is not None else None) or ()
+        selection = inventory.selections.of(
+            tuple(selector.cel.expression for selector in class_selectors if selector.cel is not None),
+            tuple(selector.cel.expression for selector in spec.selectors or () if selector.cel is not None),
+            lists=features.ListTypeAttributes,
+            consumable=features.ConsumableCapacity,
+        )
+        capacity = None
+        if features.ConsumableCapacity:
+            requests = (spec.capacity.requests if spec.capacity is not None else None) or {}
+            capacity = inventory.selections.capacity(requests, fractional=features.FractionalCapacityRange)
+        admin = bool(getattr(spec, "adminAccess", None))
+        all_mode = spec.allocationMode == "All"
+        tolerations = tuple((t.key, t.operator, t.value, t.effect) for t in spec.tolerations or ())
+        key = (selection, capacity, tolerations, admin, all_mode)
+        found = self._demands.pop(key, None)
+        if found is None:
+            while len(self._demands) >= _DEMANDS:
+                del self._demands[next(iter(self._demands))]
+            found = _Demand(selection, capacity, spec.tolerations or (), features, admin=admin, all_mode=all_mode)
+            for name in inventory.nodes:
+                self._count(found, name)
+        self._demands[key] = found
+        count = 1 if all_mode or spec.count is None else spec.count
+        return found, count
+
+    def at_least(self, demand: _Demand, count: int) -> int:
+        """Nodes that can reach that many free matching devices, their own and shared ones."""
+        if count > MAX_RESULTS:
+            return self.all_nodes  # refused everywhere, with its reason
+        levels = [self.all_nodes, *demand.levels[1 : count + 1]]
+        for key in self._inventory.shared_pools():
+            for view, nodes in self._shared_views(key).items():
+                free = demand.candidates(view, self._allocated, True).bit_count()
+                if view.status != "ok":
+                    free = count
+                if not free:
+                    continue
+                demand.exact = demand.exact and not view.layout.skipping  # depends on the node
+                levels = [
+                    level if j == 0 else (level & ~nodes) | (levels[max(0, j - free)] & nodes)
+                    for j, level in enumerate(levels)
+                ]
+        return levels[count]
+
+    def _shared_views(self, key: PoolKey) -> dict[PoolView, int]:
+        pool = self._inventory.pools[key]
+        known = self._shared.get(key)
+        if known is not None and (known.version, known.nodes) == (pool.version, self._node_changes):
+            return known.views
+        known = self._shared[key] = _SharedPool(pool.version, self._node_changes)
+        local = {record.node_name for record in pool.slices.values() if record.node_name}
+        everywhere = not local and all(r.placement is not None and r.placement.all_nodes for r in pool.slices.values())
+        for name, node in self._inventory.nodes.items():
+            if name in local:
+                continue  # counted with the node's own
+            try:
+                view = pool.view(node, name, self._features, self._inventory.layouts)
+            except GatherError:
+                self.doubtful |= 1 << self.ids[name]
+                continue
+            if view is not None:
+                known.views[view] = self.all_nodes if everywhere else known.views.get(view, 0) | 1 << self.ids[name]
+            if everywhere:
+                break
+        return known.views
+
+
+def _index(inventory: Inventory, allocated: Allocated, features: Features) -> _Index:
+    key = (inventory, features)
+    found = allocated.indexes.get(key)
+    if not isinstance(found, _Index):
+        found = allocated.indexes[key] = _Index(inventory, allocated, features)
+    return found

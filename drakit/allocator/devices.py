@@ -72,14 +72,13 @@ class Taint:
 class Shape:
     """What expressions and constraints can see of a device. Interned: identity is equality."""
 
-    __slots__ = ("_capacity", "allow_multiple", "attributes", "driver", "input", "plain_capacity")
+    __slots__ = ("_capacity", "allow_multiple", "attributes", "driver", "plain_capacity")
 
     def __init__(self, driver: str, device: Device) -> None:
         self.driver = driver
         self.attributes: Mapping[str, Mapping[str, Any]] = device.attributes or {}
         self.plain_capacity: Mapping[str, Mapping[str, Any]] = device.capacity or {}
         self.allow_multiple = bool(device.allowMultipleAllocations)
-        self.input: Any = None  # the CEL activation, made by the first selector that needs it
         self._capacity: dict[str, Capacity] | None = None
 
     def plain(self) -> dict[str, Any]:

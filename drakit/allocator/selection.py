@@ -165,10 +165,10 @@ class DerivedFault:
     text: str
 
 
+@lru_cache(maxsize=4096)
 def activation(shape: Shape) -> Any:
-    if shape.input is None:
-        shape.input = cel_device.DeviceInput(shape.driver, shape.plain())
-    return shape.input
+    """What expressions see of the device. Bounded: devices with serial numbers are all different, and these are large."""
+    return cel_device.DeviceInput(shape.driver, shape.plain())
 
 
 def explain_runtime_error(text: str) -> str:
