@@ -7,8 +7,10 @@ import sys
 from importlib import import_module
 from importlib.metadata import version
 
+from drakit.cli.options import CommandError
+
 # Every command is a module of this package with add_parser(commands) and run(args) -> int.
-COMMANDS: tuple[str, ...] = ()
+COMMANDS: tuple[str, ...] = ("up", "down", "status", "profiles", "scheduler", "controllers")
 
 
 def main(argv: list[str] | None = None, *, prog: str = "drakit") -> int:
@@ -21,7 +23,11 @@ def main(argv: list[str] | None = None, *, prog: str = "drakit") -> int:
     if args.command is None:
         parser.print_help()
         return 2
-    return int(args.run(args))
+    try:
+        return int(args.run(args))
+    except CommandError as error:
+        print(f"{prog} {args.command}: {error}", file=sys.stderr)
+        return 1
 
 
 def kubectl_main() -> int:

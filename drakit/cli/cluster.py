@@ -1,0 +1,164 @@
+"""A whole cluster in this process: API server, controllers, scheduler, simulated nodes on one event loop.
+
+`drakit up` runs one; the demo, the walk-through tests and the load benchmark start the same thing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from drakit.api.gates import FeatureGates
+from drakit.api.registry import RuntimeConfig
+from drakit.apiserver.auth import AUTHENTICATED, MASTERS, UserInfo
+from drakit.apiserver.kubeconfig import write_kubeconfig
+from drakit.apiserver.local import LocalTransport
+from drakit.apiserver.server import Server, Settings
+from drakit.client import Client, Informers
+from drakit.clock import Clock, SystemClock
+from drakit.drivers import profiles
+from drakit.node.simulated import SimulatedNodes
+from drakit.scheduler import Policy, Scheduler
+
+__all__ = ["Cluster", "Options"]
+
+log = logging.getLogger(__name__)
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Options:
+    data: Path | None = None  # where state is kept; None: in memory
+    port: int = 0
+    nodes: int = 0
+    profile: str = "gb200"
+    pod_seconds: float = 2.0  # how long a simulated pod that may end runs
+    gates: FeatureGates = field(default_factory=FeatureGates.default)
+    runtime_config: RuntimeConfig = field(default_factory=lambda: RuntimeConfig({"api/all": True}))
+    policy: Policy = field(default_factory=Policy)
+    scheduler: bool = True
+    controllers: bool = True
+    listen: bool = True
+    tls: bool = True
+
+
+class Cluster:
+    def __init__(
+        self, options: Options | None = None, *, clock: Clock | None = None, progress: Progress | None = None
+    ) -> None:
+        self.options = options or Options()
+        self.clock = clock or SystemClock()
+        self._progress = progress or (lambda text: None)
+        settings = Settings(
+            data=self.options.data,
+            port=self.options.port,
+            gates=self.options.gates,
+            runtime_config=self.options.runtime_config,
+            listen=self.options.listen,
+            tls=self.options.tls,
+        )
+        self.profile = profiles.load(self.options.profile) if self.options.nodes else None
+        self.server = Server(settings, clock=self.clock)
+        # One cache of everything for all components; each writes under its own name.
+        self.informers = Informers(self.client("system:drakit", MASTERS), self.clock)
+        self.scheduler: Scheduler | None = None
+        self.nodes: SimulatedNodes | None = None
+        self._tasks: list[asyncio.Task[Any]] = []
+
+    def client(self, user: str, *groups: str) -> Client:
+        return Client(LocalTransport(self.server, UserInfo(user, (*groups, AUTHENTICATED))))
+
+    @property
+    def admin(self) -> Client:
+        return self.client("kubernetes-admin", MASTERS)
+
+    async def __aenter__(self) -> Cluster:
+        try:
+            await self.start()
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Returns when the nodes are published; what runs on goes on in the background."""
+        options = self.options
+        await self.server.start()
+        self._progress(f"API server  {self.server.url or 'in process'}")
+        self.informers.start()
+        if options.controllers:
+            client = self.client("system:kube-controller-manager")
+            self._spawn("controllers", lambda: _controllers(client, self.informers, self.clock, options.gates))
+            self._progress("controllers")
+        if options.scheduler:
+            self.scheduler = Scheduler(
+                self.client("system:kube-scheduler"),
+                self.informers,
+                gates=options.gates,
+                policy=options.policy,
+                clock=self.clock,
+            )
+            self._spawn("scheduler", self.scheduler.run)
+            self._progress("scheduler")
+        if self.profile is not None:
+            self.nodes = SimulatedNodes(
+                self.client("system:drakit-nodes", MASTERS),
+                self.informers,
+                self.profile,
+                options.nodes,
+                pod_seconds=options.pod_seconds,
+                clock=self.clock,
+            )
+            self._spawn("nodes", self.nodes.run)
+            await self.nodes.published.wait()
+            self._progress(f"{options.nodes} simulated nodes, profile {self.profile.name}: {self.profile.description}")
+
+    def write_kubeconfig(self, path: Path) -> None:
+        write_kubeconfig(path, self.server.kubeconfig())
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+        await self.informers.stop()
+        await self.server.stop()
+
+    async def wait(self) -> None:
+        """Returns only when a component dies, raising what killed it."""
+        await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in self._tasks:
+            if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+                raise error
+
+    def _spawn(self, name: str, work: Callable[[], Awaitable[Any]]) -> None:
+        async def guarded() -> None:
+            try:
+                await work()
+            except asyncio.CancelledError:
+                raise
+            except Exception:
+                log.exception("%s died", name)
+                raise
+
+        self._tasks.append(asyncio.get_running_loop().create_task(guarded(), name=name))
+
+
+async def _controllers(client: Client, informers: Informers, clock: Clock, gates: FeatureGates) -> None:
+    try:
+        from drakit.controllers import runner
+    except ImportError:
+        from drakit.controllers.claims import ClaimController
+        from drakit.controllers.loop import Context
+
+        await ClaimController(Context(client, informers, clock, gates=gates)).run()
+    else:
+        await runner.run(client, informers, clock, gates=gates)

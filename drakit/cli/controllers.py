@@ -1,0 +1,60 @@
+"""`drakit controllers`: the controllers alone, against any cluster."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import socket
+
+from drakit.cli import options
+from drakit.cli.scheduler import until
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "controllers",
+        help="run the controllers against a cluster",
+        description="Claims from templates, device taints, pool status, workloads. Do not run two of a kind in one cluster.",
+    )
+    options.add_kubeconfig(parser)
+    parser.add_argument("--enable", default="", metavar="A,B", help="only these (default: all)")
+    parser.add_argument(
+        "--leader-elect", action="store_true", help="run several, of which one works (a Lease in kube-system)"
+    )
+    options.add_gates(parser)
+    options.add_logging(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    from drakit.controllers import runner
+
+    options.set_up_logging(max(args.verbose, 1))
+    gates = options.parse_gates(args.feature_gates)
+    enabled = [name for name in args.enable.split(",") if name] or None
+    if enabled and (unknown := sorted(set(enabled) - set(runner.NAMES))):
+        raise options.CommandError(f"--enable: unknown {', '.join(unknown)}; there are {', '.join(runner.NAMES)}")
+    client = options.connect(args, "drakit-controllers")
+
+    async def serve(stopped: asyncio.Event) -> None:
+        from drakit.client import Informers, lead
+        from drakit.clock import SystemClock
+
+        informers = Informers(client)
+
+        async def work() -> None:
+            informers.start()
+            print("controllers run; Ctrl-C stops", flush=True)
+            chosen = {"enabled": enabled} if enabled else {}
+            await runner.run(client, informers, SystemClock(), gates=gates, **chosen)
+
+        identity = f"{socket.gethostname()}_{os.getpid()}"
+        await until(
+            stopped, lead(client, work, name="drakit-controllers", identity=identity) if args.leader_elect else work()
+        )
+        await informers.stop()
+        await client.transport.close()
+
+    options.run_until_stopped(serve)
+    return 0

@@ -1,0 +1,114 @@
+"""Arguments that several commands share, and what becomes of them."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from drakit.api.gates import FeatureGates, GateError
+from drakit.api.registry import RuntimeConfig
+from drakit.cli.running import default_folder
+from drakit.client import Client
+from drakit.client.http import HttpTransport
+from drakit.client.kubeconfig import KubeconfigError, in_cluster, load
+
+__all__ = [
+    "CommandError",
+    "add_gates",
+    "add_kubeconfig",
+    "add_logging",
+    "add_state",
+    "connect",
+    "parse_gates",
+    "parse_runtime_config",
+    "run_until_stopped",
+    "set_up_logging",
+]
+
+
+class CommandError(Exception):
+    """What a user can put right: printed without a traceback, exit code 1."""
+
+
+def add_kubeconfig(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--kubeconfig",
+        metavar="FILE",
+        help="which cluster: default $KUBECONFIG, ~/.kube/config, or the service account inside a pod",
+    )
+    parser.add_argument("--context", default="", help="context of the kubeconfig")
+
+
+def add_state(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--state",
+        type=Path,
+        metavar="DIR",
+        help=f"folder of the cluster (default {default_folder()}; also $DRAKIT_STATE)",
+    )
+
+
+def add_gates(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--feature-gates", default="", metavar="A=true,B=false", help="as Kubernetes' flag of that name"
+    )
+
+
+def add_logging(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-v", "--verbose", action="count", default=0, help="log more; twice for everything")
+
+
+def parse_gates(text: str) -> FeatureGates:
+    try:
+        return FeatureGates.parse(text) if text else FeatureGates.default()
+    except GateError as error:
+        raise CommandError(f"--feature-gates: {error}") from error
+
+
+def parse_runtime_config(text: str) -> RuntimeConfig:
+    try:
+        return RuntimeConfig.parse(text)
+    except ValueError as error:
+        raise CommandError(f"--runtime-config: {error}") from error
+
+
+def set_up_logging(verbose: int) -> None:
+    level = {0: logging.WARNING, 1: logging.INFO}.get(verbose, logging.DEBUG)
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname).1s %(name)s: %(message)s", stream=sys.stderr)
+
+
+def connect(args: argparse.Namespace, agent: str) -> Client:
+    """A client over HTTP for --kubeconfig and --context."""
+    try:
+        inside = not args.kubeconfig and not os.environ.get("KUBECONFIG") and "KUBERNETES_SERVICE_HOST" in os.environ
+        access = in_cluster() if inside else load(args.kubeconfig, context=args.context)
+    except (KubeconfigError, OSError) as error:
+        raise CommandError(str(error)) from error
+    return Client(HttpTransport(access, user_agent=agent))
+
+
+def run_until_stopped(work: Callable[[asyncio.Event], Awaitable[Any]]) -> Any:
+    """Run on uvloop; the event is set by the first Ctrl-C or SIGTERM, a second Ctrl-C ends it at once."""
+    import uvloop
+
+    async def main() -> Any:
+        stopped = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def ask() -> None:
+            if stopped.is_set():
+                raise KeyboardInterrupt
+            stopped.set()
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, ask)
+        return await work(stopped)
+
+    return uvloop.run(main())

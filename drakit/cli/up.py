@@ -1,0 +1,134 @@
+"""`drakit up`: a cluster on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from drakit.cli import options
+from drakit.cli.running import AlreadyRunning, Process, announce, default_folder, occupy
+
+if TYPE_CHECKING:
+    from drakit.cli.cluster import Cluster
+
+NEXT = """
+Use it from another terminal:
+  export KUBECONFIG={kubeconfig}
+  kubectl get nodes,deviceclasses,resourceslices
+  kubectl get resourceclaims -A -w
+
+Ctrl-C or `drakit down` stops it."""
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "up",
+        help="start a cluster on this machine",
+        description="Start API server, controllers, scheduler and simulated nodes in one process.",
+    )
+    options.add_state(parser)
+    parser.add_argument("--ephemeral", action="store_true", help="keep nothing: state in memory only")
+    parser.add_argument("--nodes", type=int, default=2, metavar="N", help="simulated nodes (default 2; 0 for none)")
+    parser.add_argument(
+        "--profile", default="gb200", help="what they offer: see `drakit profiles` (default gb200), or a file"
+    )
+    parser.add_argument("--pod-seconds", type=float, default=2.0, metavar="S", help="how long simulated Job pods run")
+    parser.add_argument("--port", type=int, default=0, help="of the API server on 127.0.0.1 (default: a free one)")
+    parser.add_argument(
+        "--placement", choices=("spread", "pack"), default="spread", help="fill nodes evenly or one by one"
+    )
+    parser.add_argument(
+        "--runtime-config", default="api/all=true", metavar="SETTINGS", help="API versions (default api/all=true)"
+    )
+    parser.add_argument(
+        "--kubeconfig", type=Path, metavar="FILE", help="where to write it (default: in the state folder)"
+    )
+    parser.add_argument("--no-scheduler", action="store_true", help="leave scheduling to another one")
+    parser.add_argument("--no-controllers", action="store_true", help="leave the controllers to others")
+    options.add_gates(parser)
+    options.add_logging(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.nodes < 0:
+        raise options.CommandError(f"--nodes {args.nodes}: must be 0 or more")
+    options.set_up_logging(args.verbose)
+    folder: Path = args.state or default_folder()
+    try:
+        with occupy(folder) as process:
+            try:
+                options.run_until_stopped(lambda stopped: serve(args, folder, process, stopped))
+            finally:
+                if not args.kubeconfig:
+                    (folder / "kubeconfig").unlink(missing_ok=True)
+    except AlreadyRunning as error:
+        raise options.CommandError(str(error)) from error
+    except KeyboardInterrupt:
+        print("stopped at once", file=sys.stderr)
+        return 130
+    return 0
+
+
+async def serve(args: argparse.Namespace, folder: Path, process: Path, stopped: asyncio.Event) -> None:
+    began = time.perf_counter()
+
+    def progress(text: str) -> None:
+        print(f"{time.perf_counter() - began:5.2f} s  {text}", flush=True)
+
+    cluster = compose(args, folder, progress)
+    kubeconfig: Path = args.kubeconfig or folder / "kubeconfig"
+    async with cluster:
+        cluster.write_kubeconfig(kubeconfig)
+        calm_collector()
+        url = cluster.server.url
+        record = Process(os.getpid(), url, str(kubeconfig), time.time(), args.nodes, args.profile, args.ephemeral)
+        announce(process, record)
+        progress("ready")
+        print(NEXT.format(kubeconfig=kubeconfig), flush=True)
+        ended = asyncio.ensure_future(cluster.wait())
+        asked = asyncio.ensure_future(stopped.wait())
+        await asyncio.wait({ended, asked}, return_when=asyncio.FIRST_COMPLETED)
+        asked.cancel()
+        if ended.done():
+            await ended
+        ended.cancel()
+        print("stopping", flush=True)
+
+
+def compose(args: argparse.Namespace, folder: Path, progress: Callable[[str], None]) -> Cluster:
+    # Late, so that `drakit --help` and the other commands do not load the whole control plane.
+    from drakit.cli.cluster import Cluster, Options
+    from drakit.drivers.profiles import ProfileError
+    from drakit.scheduler import Policy
+
+    settings = Options(
+        data=None if args.ephemeral else folder / "data",
+        port=args.port,
+        nodes=args.nodes,
+        profile=args.profile,
+        pod_seconds=args.pod_seconds,
+        gates=options.parse_gates(args.feature_gates),
+        runtime_config=options.parse_runtime_config(args.runtime_config),
+        policy=Policy(placement=args.placement),
+        scheduler=not args.no_scheduler,
+        controllers=not args.no_controllers,
+    )
+    try:
+        return Cluster(settings, progress=progress)
+    except ProfileError as error:
+        raise options.CommandError(f"--profile: {error}") from error
+
+
+def calm_collector() -> None:
+    """What was loaded so far stays; collecting it again and again would cost a tenth of the throughput."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 100)
