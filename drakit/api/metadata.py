@@ -171,9 +171,9 @@ def validate_template(meta: Object, path: str) -> list[FieldError]:
         errors += validate_annotations(meta["annotations"], f"{path}.annotations")
     if meta.get("labels"):
         errors += validate_labels(meta["labels"], f"{path}.labels")
-    # Go walks the fields of its struct, and names them by their JSON names.
+    # Go walks the fields of its struct and makes their paths from the names it finds there: UID becomes uID.
     errors += [
-        FieldError.forbidden(f"{path}.{name}", "cannot be set")
+        FieldError.forbidden(f"{path}.{'uID' if name == 'uid' else name}", "cannot be set")
         for name in _TEMPLATE_FORBIDDEN
         if meta.get(name) not in (None, "", 0, [], {})
     ]

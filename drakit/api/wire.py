@@ -88,6 +88,18 @@ def in_order(name: str, value: Any) -> Any:
     return {field.name: field.order(value[field.name]) for field in _fields(name).values() if field.name in value}
 
 
+def as_internal(name: str, value: Any) -> Any:
+    """The value as Go prints its internal type of that name: Go's field names, nothing left out. Some messages show it."""
+    if not isinstance(value, dict):
+        return value
+    fields = _fields(name).values()
+    return {_go_name(field.name): field.internal(value.get(field.name, field.zero())) for field in fields}
+
+
+def _go_name(name: str) -> str:
+    return {"cel": "CEL", "ips": "IPs"}.get(name, name[0].upper() + name[1:])
+
+
 def empty_field(model: type, name: str) -> Any:
     """What Go writes for the field when it is empty; None when it leaves it out."""
     field = _fields(_model_name(model)).get(name)
@@ -100,7 +112,7 @@ def empty_field(model: type, name: str) -> Any:
 class _Field:
     """One field: how to read it, when to leave it out, what stands for its absence."""
 
-    __slots__ = ("always", "drops_empty", "name", "order", "read", "zero")
+    __slots__ = ("always", "drops_empty", "internal", "name", "order", "read", "zero")
 
     def __init__(self, owner: str, name: str, form: str) -> None:
         match = _FORM.fullmatch(form)
@@ -109,7 +121,8 @@ class _Field:
         module, _, struct = owner.partition(".")
         self.name = name
         self.read = _form_reader(module, wraps, core, alias)
-        self.order = _orderer(module, wraps, core)
+        self.order = _each(module, wraps, core, in_order)
+        self.internal = _each(module, wraps, core, as_internal)
         if wraps:
             self.always = mark == "!"
             self.zero: Callable[[], Any] = _none
@@ -121,18 +134,19 @@ class _Field:
         self.drops_empty = not self.always and core in "sbilfy"
 
 
-def _orderer(module: str, wraps: list[str], core: str) -> Callable[[Any], Any]:
+def _each(module: str, wraps: list[str], core: str, function: Callable[[str, Any], Any]) -> Callable[[Any], Any]:
+    """function for every struct in a value of this form; maps are sorted, as Go writes them."""
     name = core if "." in core else f"{module}.{core}"
 
-    def order(value: Any, wraps: list[str] = wraps) -> Any:
-        wraps = [wrap for wrap in wraps if wrap != "*"]
+    def walk(value: Any, wraps: list[str]) -> Any:
         if isinstance(value, list) and wraps:
-            return [order(item, wraps[1:]) for item in value]
+            return [walk(item, wraps[1:]) for item in value]
         if isinstance(value, dict) and wraps:
-            return {key: order(value[key], wraps[1:]) for key in sorted(value)}
-        return in_order(name, value) if len(core) > 1 else value
+            return {key: walk(value[key], wraps[1:]) for key in sorted(value)}
+        return function(name, value) if len(core) > 1 else value
 
-    return order
+    kinds = [wrap for wrap in wraps if wrap != "*"]
+    return lambda value: walk(value, kinds)
 
 
 def _none() -> None:

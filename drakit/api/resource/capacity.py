@@ -225,7 +225,7 @@ def _mapping_union(mapping: Object, path: str) -> list[FieldError]:
     if len(used) != 1:
         every = "`capacityKey`, `deviceMultiplier`"
         if used:
-            shown = "{" + ", ".join(f"`{name}`" for name in used) + "}"
+            shown = "{" + ", ".join(used) + "}"
             errors.append(FieldError.invalid(path, shown, f"must specify exactly one of: {every}"))
         else:
             errors.append(FieldError.invalid(path, "", f"must specify one of: {every}"))

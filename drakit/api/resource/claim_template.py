@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from drakit.api import formats, metadata
+from drakit.api import formats, metadata, wire
 from drakit.api.errors import FieldError
 from drakit.api.kind import Strategy, WriteContext
 from drakit.api.resource import checks, claim_spec, convert
@@ -43,8 +43,14 @@ def _validate_spec(new: Object, ctx: WriteContext) -> list[FieldError]:
 def _validate_update(new: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
     errors = _validate_spec(new, ctx)
     if new["spec"] != old["spec"]:
-        errors.append(FieldError.invalid("spec", new["spec"], "field is immutable"))
+        errors.append(FieldError.invalid("spec", _shown(new["spec"]), "field is immutable"))
     return errors
+
+
+def _shown(spec: Object) -> Object:
+    """Metadata is embedded in Go's internal type, so its fields stand beside the spec."""
+    meta: Object = wire.in_order("meta_v1.ObjectMeta", spec.get("metadata") or {})
+    return {**meta, "Spec": wire.as_internal("resource_v1.ResourceClaimSpec", spec.get("spec") or {})}
 
 
 STRATEGY = Strategy(

@@ -39,18 +39,18 @@ def _requests(spec: Object, convert: Any) -> Object:
 
 
 def _nested(request: Object) -> Object:
-    exact = {name: request[name] for name in _EXACT if name in request}
-    rest = {name: value for name, value in request.items() if name not in exact}
+    # The class is always written, so only a class that is there says that this is an exact request.
+    exact = {name: request[name] for name in _EXACT if request.get(name, "") != ""}
+    rest = {name: value for name, value in request.items() if name not in _EXACT}
     if exact:
-        # v1 always writes the class.
         rest["exactly"] = {"deviceClassName": "", **exact}
     return rest
 
 
 def _flat(request: Object) -> Object:
-    exact = request.get("exactly") or {}
     rest = {name: value for name, value in request.items() if name != "exactly"}
-    rest.update((name, value) for name, value in exact.items() if value != "")
+    rest["deviceClassName"] = ""
+    rest.update(request.get("exactly") or {})
     return rest
 
 

@@ -302,7 +302,7 @@ def _attribute(attribute: Object, path: str) -> list[FieldError]:
         errors += [error.as_declared() for error in _text(item, f"{path}.strings[{position}]")]
     for position, item in enumerate(attribute.get("versions") or ()):
         errors += _version(item, f"{path}.versions[{position}]")
-    used = [f"`{name}`" for name in _VALUES if name in attribute]
+    used = [name for name in _VALUES if name in attribute]
     if len(used) != 1:
         every = ", ".join(f"`{name}`" for name in _VALUES)
         if used:
