@@ -58,6 +58,7 @@ def store_new(
     assert admitted is not None
     obj = admitted
     managed = managed_fields.on_create(ctx, call, obj, timestamp(now), applied_by)
+    ctx.check_privileges(attributes)
     obj, warnings = strategy.create(kind, obj, ctx.write_context(call.version, now))
     call.warnings.extend(warnings)
     if managed:
@@ -149,6 +150,7 @@ def replace(
     assert admitted is not None
     obj = admitted
     managed = managed_fields.on_update(ctx, call, obj, old.obj, timestamp(now), applied_by)
+    ctx.check_privileges(attributes)
     new, warnings = strategy.update(kind, obj, old.obj, ctx.write_context(call.version, now), call.subresource)
     call.warnings.extend(warnings)
     meta = new["metadata"] = {**new["metadata"], "resourceVersion": old.obj["metadata"]["resourceVersion"]}
@@ -191,6 +193,7 @@ def check_resource_version(call: Call, meta: Plain, old: Stored) -> None:
         if not kind.strategy.allow_unconditional_update(call.version):
             error = FieldError.invalid("metadata.resourceVersion", _Hex(0), "must be specified for an update")
             raise StatusError.invalid(kind.group, kind.kind, call.name, [error])
+        meta["resourceVersion"] = old.obj["metadata"]["resourceVersion"]
         return
     if not (text.isascii() and text.isdigit()):
         raise internal_without_reason(f'strconv.ParseUint: parsing "{text}": invalid syntax')
