@@ -241,7 +241,7 @@ class Endpoints:
         if found is None:
             connection.respond(404, _TEXT, b"404 page not found\n", (("X-Content-Type-Options", "nosniff"),))
             return
-        if request.method not in ("GET", "HEAD"):
+        if request.method not in ("GET", "HEAD") and not self._server.documents.any_method(path):
             raise not_allowed()
         code, content_type, body, headers = found(request)
         self._server.metrics.observe(request.method.lower(), "", code, time.perf_counter() - started)
