@@ -19,11 +19,12 @@ from drakit.client import transport as wire
 from drakit.client.resources import Resource, model_of, resource_of, resource_of_plain
 from drakit.client.transport import Plain, Request, Transport
 
-__all__ = ["Client", "Event", "Listing", "PatchKind", "retry_on_conflict"]
+__all__ = ["Client", "Event", "Listing", "PatchKind", "Propagation", "retry_on_conflict"]
 
 T = TypeVar("T")
 R = TypeVar("R")
 PatchKind = Literal["merge", "strategic", "json", "apply"]
+Propagation = Literal["", "Background", "Foreground", "Orphan"]
 
 _CONTENT_TYPES: Mapping[PatchKind, str] = {
     "merge": wire.MERGE_PATCH,
@@ -85,8 +86,9 @@ class Client:
         fields: str = "",
         resource_version: str | None = None,
         limit: int = 0,
+        pages: int = 0,
     ) -> Listing[Plain]:
-        """All pages of a list. With `resource_version="0"` any state the server has at hand will do."""
+        """All pages of a list (or the first `pages`). With `resource_version="0"` any state the server has at hand will do."""
         query = _selection(labels, fields)
         if resource_version is not None:
             query["resourceVersion"] = resource_version
@@ -97,7 +99,8 @@ class Client:
             response = await self.transport.request(_request("GET", resource, namespace, query=query))
             metadata = response.body.get("metadata") or {}
             items += response.body.get("items") or ()
-            if not metadata.get("continue"):
+            pages -= 1
+            if not metadata.get("continue") or pages == 0:
                 return Listing(items, metadata.get("resourceVersion", ""))
             query = {**query, "continue": metadata["continue"]}
             query.pop("resourceVersion", None)  # a continued list stays at the version of its first page
@@ -187,7 +190,7 @@ class Client:
         uid: str = "",
         resource_version: str = "",
         grace_seconds: int | None = None,
-        propagation: Literal["", "Background", "Foreground", "Orphan"] = "",
+        propagation: Propagation = "",
     ) -> Plain:
         """The server's answer: the object as it was left (with deletionTimestamp when it stays for now), or a Status."""
         options: Plain = {"apiVersion": "v1", "kind": "DeleteOptions"}

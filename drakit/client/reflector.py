@@ -111,12 +111,9 @@ class Reflector:
             backoff = min(backoff * 2, _LAST_BACKOFF)
 
     async def _relist(self) -> str:
+        # A consistent read, not resourceVersion=0: a controller that starts with one cache older than another could count twice.
         listing = await self._client.list_plain(
-            self.resource,
-            namespace=self._namespace,
-            labels=self._labels,
-            fields=self._fields,
-            resource_version=None if self._seen else "0",
+            self.resource, namespace=self._namespace, labels=self._labels, fields=self._fields
         )
         self.relists += 1
         self._gone.clear()

@@ -54,7 +54,7 @@ class ClaimController:
         self._claims = informers.plain(ResourceClaim)
         self._templates = informers.plain(ResourceClaimTemplate)
         self._groups: Informer[Plain] | None = informers.plain(PodGroup) if self._groups_on else None
-        for consumers in filter(None, (self._pods, self._groups)):
+        for consumers in (self._pods, *((self._groups,) if self._groups is not None else ())):
             consumers.add_index("claim", decisions.claims_used)
             consumers.add_index("template", decisions.templates_used)
         self._pods.add_index(

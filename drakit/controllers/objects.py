@@ -23,6 +23,7 @@ __all__ = [
     "is_true",
     "key_of",
     "labels",
+    "merge_patch",
     "name",
     "namespace",
     "owners",
@@ -146,11 +147,25 @@ def set_condition(conditions: Iterable[Plain], new: Plain, now: datetime) -> lis
 
 def status_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> Plain | None:
     """The merge patch of `status` that makes `old` equal `new`; None when there is nothing to write."""
-    patch: Plain = {field: value for field, value in new.items() if old.get(field) != value}
+    patch = merge_patch(old, new)
+    return {"status": patch} if patch else None
+
+
+def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> Plain:
+    """RFC 7386: what a merge patch has to say, key by key, to turn one object into the other."""
+    patch: Plain = {}
+    for field, value in new.items():
+        before = old.get(field)
+        if isinstance(value, dict) and isinstance(before, dict):
+            inner = merge_patch(before, value)
+            if inner:
+                patch[field] = inner
+        elif before != value or field not in old:
+            patch[field] = value
     for field in old:
         if field not in new:
             patch[field] = None
-    return {"status": patch} if patch else None
+    return patch
 
 
 # Pods.

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from lightkube.models.apps_v1 import StatefulSet
-from lightkube.models.core_v1 import PersistentVolumeClaim
 
 from drakit.api.errors import StatusError
-from drakit.client import resource_of
+from drakit.client import Resource, resource_of
 from drakit.controllers.loop import Context, ControlLoop
 from drakit.controllers.objects import (
     Plain,
@@ -39,7 +38,8 @@ from drakit.controllers.revisions import REVISION_LABEL, History, revision_of_po
 
 __all__ = ["StatefulSetController", "Step", "decide"]
 
-STATEFUL_SETS, VOLUME_CLAIMS = resource_of(StatefulSet), resource_of(PersistentVolumeClaim)
+STATEFUL_SETS = resource_of(StatefulSet)
+VOLUME_CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True)  # only on clusters that have volumes
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 POD_INDEX_LABEL = "apps.kubernetes.io/pod-index"
 _WORKERS = 5

@@ -1,0 +1,198 @@
+"""The garbage collector: objects go when their last owner has gone; foreground and orphan deletion (decisions in `owners`).
+
+It follows every resource that can be listed and deleted. What the graph does not know it asks the server before anything is deleted.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from drakit.api.errors import StatusError
+from drakit.client import Informer, Plain, Resource
+from drakit.client.client import Propagation
+from drakit.controllers.loop import Context, ControlLoop
+from drakit.controllers.objects import finalizers, uid
+from drakit.controllers.owners import FOREGROUND, ORPHAN, Graph, Item
+from drakit.controllers.served import Served
+
+__all__ = ["GarbageCollector"]
+
+_WORKERS = 20
+_ABSENT_LIMIT = 2000
+_REDISCOVER = 30.0
+_DISCOVER = "resources"  # the queue key for looking at what the server serves
+
+
+class GarbageCollector:
+    name = "garbage-collector-controller"
+
+    def __init__(self, context: Context) -> None:
+        self._client = context.client
+        self._informers = context.informers
+        self._served = Served(context.client, context.gates)
+        self._graph = Graph()
+        self._absent: OrderedDict[str, None] = OrderedDict()  # owner UIDs that the server does not have
+        self._followed: dict[Resource, Informer[Plain]] = {}
+        self.loop = ControlLoop("garbage-collector", self.reconcile, context, workers=_WORKERS)
+
+    async def run(self) -> None:
+        self.loop.add(_DISCOVER)
+        await self.loop.run()
+
+    async def reconcile(self, key: str) -> float | None:
+        if key == _DISCOVER:
+            await self._discover()
+            return _REDISCOVER
+        item = self._graph.items.get(key)
+        if item is None:
+            return None
+        if item.deleting and item.orphaning:
+            await self._orphan(item)
+        elif item.waiting:
+            await self._finish_foreground(item)
+        elif not item.deleting:
+            await self._judge(item)
+        return None
+
+    async def _discover(self) -> None:
+        served = await self._served.collectable()
+        for resource in served - self._followed.keys():
+            informer = self._informers.plain(resource)
+            self._followed[resource] = informer
+            informer.add_handler(
+                lambda obj, resource=resource: self._put(resource, obj),  # type: ignore[misc]  # bound per resource
+                lambda _, obj, resource=resource: self._put(resource, obj),  # type: ignore[misc]
+                self._removed,
+            )
+        for resource in self._followed.keys() - served:
+            del self._followed[resource]
+
+    # What makes work.
+
+    def _put(self, resource: Resource, obj: Plain) -> None:
+        item, old = self._graph.put(resource, obj)
+        if old is None:
+            self._absent.pop(item.uid, None)
+        if item.deleting and (item.orphaning or item.foreground):
+            self.loop.add(item.uid)
+            if item.waiting and (old is None or not old.waiting):
+                for dependent in self._graph.dependents(item.uid):
+                    self.loop.add(dependent.uid)
+        elif item.owners and not item.deleting and self._graph.needs_look(item):
+            self.loop.add(item.uid)
+        if old is not None and item.deleting and not old.deleting:
+            self._wake_owners(item)
+
+    def _removed(self, obj: Plain) -> None:
+        object_uid = uid(obj)
+        item = self._graph.items.get(object_uid)
+        self._graph.remove(object_uid)
+        self._remember_absent(object_uid)
+        for dependent in self._graph.dependents(object_uid):
+            self.loop.add(dependent.uid)
+        if item is not None:
+            self._wake_owners(item)
+
+    def _wake_owners(self, item: Item) -> None:
+        for reference in item.owners:
+            owner = self._graph.items.get(reference["uid"])
+            if owner is not None and owner.waiting:
+                self.loop.add(owner.uid)
+
+    def _remember_absent(self, object_uid: str) -> None:
+        self._absent[object_uid] = None
+        if len(self._absent) > _ABSENT_LIMIT:
+            self._absent.popitem(last=False)
+
+    # What is done.
+
+    async def _judge(self, item: Item) -> None:
+        verdict = self._graph.judge(item, self._absent)
+        if verdict.ask:
+            known = [reference for reference in verdict.ask if not await self._exists(item, reference)]
+            for reference in known:
+                self._remember_absent(reference["uid"])
+            if not known:
+                return  # they exist, and the watch will bring them
+            verdict = self._graph.judge(item, self._absent)
+        if verdict.ask:
+            return
+        if verdict.drop:
+            patch = {
+                "metadata": {
+                    "uid": item.uid,
+                    "ownerReferences": [{"$patch": "delete", "uid": each} for each in verdict.drop],
+                }
+            }
+            await self._patch(item, patch)
+        elif verdict.delete:
+            await self._delete(item, verdict.delete)
+
+    async def _exists(self, item: Item, reference: Plain) -> bool:
+        """Ask the server for an owner that no watch has brought (yet)."""
+        resource = self._served.resource_of(reference["apiVersion"], reference["kind"])
+        if resource is None:
+            return True  # a kind nobody serves now: not ours to decide
+        namespace = item.namespace if resource.namespaced else ""
+        if resource.namespaced and not namespace:
+            return False  # a cluster-scoped object cannot belong to one in a namespace
+        try:
+            owner = await self._client.get_plain(resource, reference["name"], namespace=namespace)
+        except StatusError as error:
+            if error.code != 404:
+                raise
+            return False
+        return bool(uid(owner) == reference["uid"])
+
+    async def _delete(self, item: Item, propagation: Propagation) -> None:
+        try:
+            await self._client.delete(
+                item.resource, item.name, namespace=item.namespace, uid=item.uid, propagation=propagation
+            )
+        except StatusError as error:
+            if error.code not in (404, 409):
+                raise
+
+    async def _orphan(self, item: Item) -> None:
+        """Take the owner out of its dependents, then let it go."""
+        for dependent in self._graph.dependents(item.uid):
+            await self._patch(
+                dependent,
+                {"metadata": {"uid": dependent.uid, "ownerReferences": [{"$patch": "delete", "uid": item.uid}]}},
+            )
+        await self._remove_finalizer(item, ORPHAN)
+
+    async def _finish_foreground(self, item: Item) -> None:
+        blocking = self._graph.blocking(item.uid)
+        if not blocking:
+            await self._remove_finalizer(item, FOREGROUND)
+            return
+        for dependent in blocking:
+            if not dependent.deleting:
+                self.loop.add(dependent.uid)
+
+    async def _remove_finalizer(self, item: Item, finalizer: str) -> None:
+        try:
+            obj = await self._client.get_plain(item.resource, item.name, namespace=item.namespace)
+        except StatusError as error:
+            if error.code != 404:
+                raise
+            return
+        if uid(obj) != item.uid or finalizer not in finalizers(obj):
+            return
+        kept = [each for each in finalizers(obj) if each != finalizer]
+        metadata = {"uid": item.uid, "resourceVersion": obj["metadata"]["resourceVersion"], "finalizers": kept or None}
+        await self._client.patch_plain(item.resource, item.name, {"metadata": metadata}, namespace=item.namespace)
+
+    async def _patch(self, item: Item, patch: Plain) -> None:
+        """Strategic where the kind knows it; custom resources take a merge patch of what is left."""
+        try:
+            await self._client.patch_plain(item.resource, item.name, patch, namespace=item.namespace, kind="strategic")
+        except StatusError as error:
+            if error.code == 415:
+                gone = {entry["uid"] for entry in patch["metadata"]["ownerReferences"]}
+                left = [owner for owner in item.owners if owner["uid"] not in gone]
+                merge = {"metadata": {"uid": item.uid, "ownerReferences": left or None}}
+                await self._client.patch_plain(item.resource, item.name, merge, namespace=item.namespace)
+            elif error.code not in (404, 409):
+                raise

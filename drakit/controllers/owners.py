@@ -1,0 +1,127 @@
+"""The graph of owners and dependents, and what the garbage collector decides on it. Pure: fed with objects, asked for answers.
+
+Every object is a node by UID. Dependents are found through their owner's UID, so one change costs in proportion to its own owners and
+dependents only (pkg/controller/garbagecollector).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from drakit.client import Resource
+from drakit.client.client import Propagation
+from drakit.controllers.objects import Plain, deleting, finalizers, name, namespace, owners, uid
+
+__all__ = ["FOREGROUND", "ORPHAN", "Graph", "Item", "Verdict"]
+
+FOREGROUND = "foregroundDeletion"
+ORPHAN = "orphan"
+
+
+@dataclass(slots=True)
+class Item:
+    """What the graph knows of an object."""
+
+    uid: str
+    resource: Resource
+    namespace: str
+    name: str
+    owners: list[Plain] = field(default_factory=list)
+    deleting: bool = False
+    foreground: bool = False  # waits for its dependents
+    orphaning: bool = False
+
+    @property
+    def waiting(self) -> bool:
+        return self.deleting and self.foreground
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What shall become of a dependent, given what is known of its owners."""
+
+    ask: list[Plain] = field(default_factory=list)  # owners that only the server can tell about
+    drop: list[str] = field(default_factory=list)  # owner UIDs to take out of the references
+    delete: Propagation = ""
+
+
+class Graph:
+    def __init__(self) -> None:
+        self.items: dict[str, Item] = {}
+        self._dependents: dict[str, dict[str, None]] = {}  # owner UID -> UIDs, in order of arrival
+
+    def put(self, resource: Resource, obj: Plain) -> tuple[Item, Item | None]:
+        """Take over an object's state; returns it and what was known before."""
+        held = finalizers(obj)
+        new = Item(
+            uid(obj), resource, namespace(obj), name(obj), owners(obj), deleting(obj), FOREGROUND in held, ORPHAN in held
+        )  # fmt: skip
+        old = self.items.get(new.uid)
+        if old is None or old.owners != new.owners:
+            if old is not None:
+                self._unlink(old)
+            for owner in new.owners:
+                self._dependents.setdefault(owner["uid"], {})[new.uid] = None
+        self.items[new.uid] = new
+        return new, old
+
+    def remove(self, object_uid: str) -> None:
+        item = self.items.pop(object_uid, None)
+        if item is not None:
+            self._unlink(item)
+
+    def _unlink(self, item: Item) -> None:
+        for owner in item.owners:
+            members = self._dependents.get(owner["uid"])
+            if members is not None:
+                members.pop(item.uid, None)
+                if not members:
+                    del self._dependents[owner["uid"]]
+
+    def dependents(self, owner_uid: str) -> list[Item]:
+        return [self.items[each] for each in self._dependents.get(owner_uid, ()) if each in self.items]
+
+    def blocking(self, owner_uid: str) -> list[Item]:
+        """Dependents that the owner's foreground deletion waits for."""
+        return [
+            item
+            for item in self.dependents(owner_uid)
+            if any(owner["uid"] == owner_uid and owner.get("blockOwnerDeletion") for owner in item.owners)
+        ]
+
+    def needs_look(self, item: Item) -> bool:
+        """An owner is unknown or waits for its dependents to go."""
+        return any(
+            (owner := self.items.get(reference["uid"])) is None or owner.waiting or not _in_reach(item, owner)
+            for reference in item.owners
+        )
+
+    def judge(self, item: Item, absent: Iterable[str]) -> Verdict:
+        """`absent`: UIDs of owners that the server said do not exist."""
+        gone = set(absent)
+        solid, dangling, waiting, ask = [], [], [], []
+        for reference in item.owners:
+            owner = self.items.get(reference["uid"])
+            if reference["uid"] in gone or (owner is not None and not _in_reach(item, owner)):
+                dangling.append(reference["uid"])
+            elif owner is None:
+                ask.append(reference)
+            elif owner.waiting and reference.get("blockOwnerDeletion"):
+                waiting.append(reference["uid"])
+            else:
+                solid.append(reference["uid"])
+        if ask:
+            return Verdict(ask=ask)
+        if solid:
+            return Verdict(drop=[*dangling, *waiting])
+        if not item.owners or item.deleting:
+            return Verdict()
+        if waiting and self.dependents(item.uid):
+            return Verdict(delete="Foreground")
+        return Verdict(delete="Orphan" if item.orphaning else "Foreground" if item.foreground else "Background")
+
+
+def _in_reach(item: Item, owner: Item) -> bool:
+    """An owner in another namespace is no owner: names are only valid within a namespace."""
+    return not owner.namespace or owner.namespace == item.namespace

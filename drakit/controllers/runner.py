@@ -1,0 +1,79 @@
+"""Starts the controllers together, on shared informers, and stops them together: for `drakit up` and `drakit controllers`.
+
+A new controller is one entry in the table.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from typing import Protocol
+
+from drakit.client import Client, Informers
+from drakit.clock import Clock, SystemClock
+from drakit.controllers.claims import ClaimController
+from drakit.controllers.daemonsets import DaemonSetController
+from drakit.controllers.deployments import DeploymentController
+from drakit.controllers.jobs import JobController
+from drakit.controllers.loop import Context, ControlLoop
+from drakit.controllers.replicasets import ReplicaSetController
+from drakit.controllers.statefulsets import StatefulSetController
+
+__all__ = ["CONTROLLERS", "NAMES", "Controller", "build", "run"]
+
+log = logging.getLogger(__name__)
+
+
+class Controller(Protocol):
+    name: str
+    loop: ControlLoop
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+
+
+CONTROLLERS: tuple[Callable[[Context], Controller], ...] = (
+    ClaimController,
+    ReplicaSetController,
+    DeploymentController,
+    JobController,
+    StatefulSetController,
+    DaemonSetController,
+)
+NAMES: tuple[str, ...] = tuple(str(controller.name) for controller in CONTROLLERS)  # type: ignore[attr-defined]  # they are classes
+
+
+def build(context: Context, enabled: Collection[str] | None = None) -> list[Controller]:
+    """The controllers by name (all by default), registered with the informers but not yet working."""
+    unknown = set(enabled or ()) - set(NAMES)
+    if unknown:
+        raise ValueError(f"no such controller: {', '.join(sorted(unknown))}; there is: {', '.join(NAMES)}")
+    return [make(context) for make, name in zip(CONTROLLERS, NAMES, strict=True) if enabled is None or name in enabled]
+
+
+async def run(
+    client: Client,
+    informers: Informers | None = None,
+    clock: Clock | None = None,
+    *,
+    enabled: Collection[str] | None = None,
+    context: Context | None = None,
+) -> None:
+    """Run the controllers until cancelled. Informers that are passed in stay the caller's to stop."""
+    own = informers is None
+    clock = clock or SystemClock()
+    informers = informers or Informers(client, clock)
+    context = context or Context(client, informers, clock)
+    controllers = build(context, enabled)
+    informers.start()
+    try:
+        await informers.wait_synced()  # a cache that is still empty would look like a cluster without objects
+        async with asyncio.TaskGroup() as group:
+            for controller in controllers:
+                group.create_task(controller.run(), name=controller.name)
+    finally:
+        for recorder in context.recorders.values():
+            await recorder.flush()
+        if own:
+            await informers.stop()
