@@ -39,7 +39,7 @@ class Endpoints:
         self._server = server
         self._ctx = server.context
         self._tasks: set[asyncio.Task[None]] = set()
-        self.streams: set[WatchStream] = set()
+        self.streams: dict[WatchStream, Callable[[], None]] = {}  # each with the check that it may still go on
 
     def handle(self, connection: http.Connection, request: http.HttpRequest) -> None:
         """Answers through the connection, now or later; never raises."""
@@ -175,9 +175,15 @@ class Endpoints:
         assert isinstance(start, WatchStart)
         frames = Frames(call, form if form.media == "json" else JSON)
         stream = WatchStream(
-            self._ctx, connection, start, frames, limit=self._server.limits.watch_queue, ended=self.streams.discard
-        )
-        self.streams.add(stream)
+            self._ctx, connection, start, frames, limit=self._server.limits.watch_queue,
+            ended=lambda stream: self.streams.pop(stream, None),
+        )  # fmt: skip
+
+        def check() -> None:
+            call.user = self._user(connection, request)
+            authorize(self._ctx, call.attributes())
+
+        self.streams[stream] = check
         self._server.metrics.observe("watch", call.kind.plural, 200, time.perf_counter() - started)
         if self._server.request_log:
             self._log(request, call.user, 200, started)
@@ -224,6 +230,14 @@ class Endpoints:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def recheck(self) -> None:
+        """End the watches of those whose credentials or rights are gone: a revoked token must not go on reading."""
+        for stream, check in list(self.streams.items()):
+            try:
+                check()
+            except StatusError:
+                stream.stop()
 
     def stop(self) -> None:
         for stream in list(self.streams):

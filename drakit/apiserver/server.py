@@ -175,6 +175,7 @@ class Server:
             now = time.monotonic()
             for connection in list(self._connections):
                 connection.check(now)
+            self.endpoints.recheck()
 
     async def stop(self) -> None:
         """No new connections; watches end, answers under way are sent, everything written is on disk."""

@@ -22,7 +22,7 @@ _BATCH = 512  # events put into one write
 
 class WatchStream:
     def __init__(
-        self, ctx: Context, connection: Connection, start: WatchStart, frames: Frames, *, limit: int, ended: Callable[[WatchStream], None]
+        self, ctx: Context, connection: Connection, start: WatchStart, frames: Frames, *, limit: int, ended: Callable[[WatchStream], object]
     ) -> None:  # fmt: skip
         self._ctx = ctx
         self._connection = connection
