@@ -20,6 +20,8 @@ from drakit.apiserver.local import LocalTransport
 from drakit.apiserver.server import Server, Settings
 from drakit.client import Client, Informers
 from drakit.clock import Clock, SystemClock
+from drakit.controllers import runner
+from drakit.controllers.loop import Context
 from drakit.drivers import profiles
 from drakit.node.simulated import SimulatedNodes
 from drakit.scheduler import Policy, Scheduler
@@ -96,7 +98,8 @@ class Cluster:
         self.informers.start()
         if options.controllers:
             client = self.client("system:kube-controller-manager")
-            self._spawn("controllers", lambda: _controllers(client, self.informers, self.clock, options.gates))
+            context = Context(client, self.informers, self.clock, gates=options.gates)
+            self._spawn("controllers", lambda: runner.run(client, self.informers, self.clock, context=context))
             self._progress("controllers")
         if options.scheduler:
             self.scheduler = Scheduler(
@@ -150,15 +153,3 @@ class Cluster:
                 raise
 
         self._tasks.append(asyncio.get_running_loop().create_task(guarded(), name=name))
-
-
-async def _controllers(client: Client, informers: Informers, clock: Clock, gates: FeatureGates) -> None:
-    try:
-        from drakit.controllers import runner
-    except ImportError:
-        from drakit.controllers.claims import ClaimController
-        from drakit.controllers.loop import Context
-
-        await ClaimController(Context(client, informers, clock, gates=gates)).run()
-    else:
-        await runner.run(client, informers, clock, gates=gates)

@@ -39,15 +39,15 @@ def run(args: argparse.Namespace) -> int:
 
     async def serve(stopped: asyncio.Event) -> None:
         from drakit.client import Informers, lead
-        from drakit.clock import SystemClock
+        from drakit.controllers.loop import Context
 
         informers = Informers(client)
 
         async def work() -> None:
             informers.start()
             print("controllers run; Ctrl-C stops", flush=True)
-            chosen = {"enabled": enabled} if enabled else {}
-            await runner.run(client, informers, SystemClock(), gates=gates, **chosen)
+            context = Context(client, informers, gates=gates)
+            await runner.run(client, informers, context.clock, enabled=enabled, context=context)
 
         identity = f"{socket.gethostname()}_{os.getpid()}"
         await until(

@@ -20,10 +20,11 @@ from typing import Any, Protocol
 
 from lightkube.models.coordination_v1 import Lease
 from lightkube.models.core_v1 import Container, Node, Pod
-from lightkube.models.resource_v1 import ResourceClaim, ResourceSlice
+from lightkube.models.resource_v1 import ResourceClaim
 
 from drakit.api.errors import StatusError
 from drakit.client import Client, Informers, resource_of
+from drakit.client.resources import resource_of_plain
 from drakit.client.transport import Plain
 from drakit.clock import Clock, SystemClock
 
@@ -33,7 +34,6 @@ log = logging.getLogger(__name__)
 
 NODES = resource_of(Node)
 PODS = resource_of(Pod)
-SLICES = resource_of(ResourceSlice)
 LEASES = resource_of(Lease)
 SECONDS = "simulated.drakit.dev/seconds"
 EXIT_CODE = "simulated.drakit.dev/exit-code"
@@ -120,14 +120,13 @@ class SimulatedNodes:
                 await self._create_or_keep(slice_)
 
     async def _create_or_keep(self, body: Plain) -> Plain:
+        resource = resource_of_plain(body)
         try:
-            created: Plain = await self._client.create(body)
-            return created
+            return await self._client.create_plain(resource, body)
         except StatusError as error:
             if error.code != 409:
                 raise
-            resource = {"Node": NODES, "ResourceSlice": SLICES}.get(body["kind"])
-            return await self._client.get_plain(resource, body["metadata"]["name"]) if resource else body
+            return await self._client.get_plain(resource, body["metadata"]["name"])
 
     def _conditions(self) -> list[Plain]:
         now = _stamp(self._clock.now())
@@ -182,7 +181,7 @@ class SimulatedNodes:
                 _, _, what, work = heappop(self._due)
                 self._spawn(what, work)
             self._wake.clear()
-            waits = [asyncio.ensure_future(self._wake.wait())]
+            waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._wake.wait())]
             if self._due:
                 waits.append(asyncio.ensure_future(self._clock.sleep(self._due[0][0] - now)))
             try:
