@@ -211,6 +211,7 @@ class StatusError(Exception):
         self.code = code
         self.reason = reason
         self.message = message
+        self._has_details = details is not None  # Go writes an empty one too, where it was given
         self.details: dict[str, Any] = {
             name: value for name, value in (details or {}).items() if value not in ("", None)
         }
@@ -231,7 +232,7 @@ class StatusError(Exception):
             body["message"] = self.message
         if self.reason:
             body["reason"] = self.reason
-        if self.details:
+        if self.details or self._has_details:
             body["details"] = self.details
         body["code"] = self.code
         return body

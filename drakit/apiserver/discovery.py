@@ -25,6 +25,10 @@ Plain = dict[str, Any]
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _JSON, _YAML = "application/json", "application/yaml"
 _NOT_ACCEPTABLE = "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf"
+# Where Kubernetes 1.37 stores another version than we do: the hash is the one that its clients know.
+_STORED_UPSTREAM = {
+    ("resource.k8s.io", "DeviceTaintRule"): "v1beta2",
+}
 # What a subresource takes or gives where that is not the kind itself: (group, version, kind).
 _SUBRESOURCE_KINDS = {
     "attach": ("", "", "PodAttachOptions"),
@@ -149,7 +153,8 @@ class Discovery:
 def storage_version_hash(kind: Kind) -> str:
     """Tells clients when the stored version of a resource has changed; Kubernetes' own hash of group, version and kind."""
     stored = kind.stored_as or kind
-    text = f"{stored.group}/{stored.storage_version}/{stored.kind}"
+    version = _STORED_UPSTREAM.get((stored.group, stored.kind), stored.storage_version)
+    text = f"{stored.group}/{version}/{stored.kind}"
     return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
 
 
