@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from lightkube.models.core_v1 import Node
 from lightkube.models.resource_v1 import ResourceClaim
 
 from drakit.allocator.allocated import Allocated
 from drakit.allocator.errors import Fatal, GaveUp
+from drakit.allocator.explain import explain
 from drakit.allocator.features import Features
 from drakit.allocator.inventory import Inventory
 from drakit.allocator.outcome import Allocation, Budget, Failure
@@ -51,5 +53,13 @@ def allocate(
         return Failure("gave-up", name, str(error), error.steps, cause="budget")
     if any(pool.status == INVALID for pool in view.pools):
         # Not fatal: other nodes may do; the text is shown when none does.
-        return Failure("invalid", name, "invalid resource pools were encountered", search.steps, cause="pool-invalid")
-    return Failure("none", name, "cannot allocate all claims", search.steps)
+        return Failure(
+            "invalid",
+            name,
+            "invalid resource pools were encountered",
+            search.steps,
+            cause="pool-invalid",
+            _explain=partial(explain, inventory, allocated, node, claims, features),
+        )
+    why = partial(explain, inventory, allocated, node, claims, features)
+    return Failure("none", name, "cannot allocate all claims", search.steps, _explain=why)

@@ -111,11 +111,11 @@ class Bounds:
         """The devices of `avail` that can still lead to filling all slots before `end`; 0 when there is no way."""
         entries = [_Entry(alternative.slot.claim_index, [(alternative, avail)], need)]
         for later in range(slot + 1, end):
-            entry = self._entry(later)
+            entry = self.entry(later)
             if entry is None:
                 return 0
             entries.append(entry)
-        if avail.bit_count() < need or not self._enough(entries) or not self._counters_suffice(entries):
+        if avail.bit_count() < need or not self.enough(entries) or not self.counters_suffice(entries):
             return 0
         self._work = 0
         for claim in dict.fromkeys(entry.claim for entry in entries):
@@ -126,7 +126,7 @@ class Bounds:
                 avail &= allowed
         return avail
 
-    def _entry(self, slot: int) -> _Entry | None:
+    def entry(self, slot: int) -> _Entry | None:
         options = []
         for alternative in self._search.slots[slot].alternatives:
             if alternative.all_mode and not alternative.devices:
@@ -139,7 +139,7 @@ class Bounds:
         claim = self._search.slots[slot].claim_index
         return _Entry(claim, options, min(alternative.count for alternative, _ in options))
 
-    def _enough(self, entries: Sequence[_Entry]) -> bool:
+    def enough(self, entries: Sequence[_Entry]) -> bool:
         shareable = self._problem.shareable
         wanted = []
         for entry in entries:
@@ -150,7 +150,7 @@ class Bounds:
             wanted.append((mask & ~shareable, entry.need - (mask & shareable).bit_count()))
         return enough_for_all(wanted)
 
-    def _counters_suffice(self, entries: Sequence[_Entry]) -> bool:
+    def counters_suffice(self, entries: Sequence[_Entry]) -> bool:
         for which, counters in enumerate(self._problem.counters):
             left: dict[str, int] = {}
             for (_, name), index in counters.index.items():
@@ -215,7 +215,7 @@ class Bounds:
             if allowed and (not first_is_subject or not self._adds(entries[0], constraint, element, allowed)):
                 continue
             restricted = _restrict(entries, claim, constraint, element)
-            if restricted is not None and self._enough(restricted):
+            if restricted is not None and self.enough(restricted):
                 allowed |= self._match(restricted, claim, rest)
         if not subject:
             return self._match(entries, claim, rest)

@@ -85,7 +85,7 @@ class RequestReason:
     short_of_capacity: tuple[tuple[str, str], ...] = ()  # (device, which capacity and why)
     short_of_counters: tuple[tuple[str, str], ...] = ()  # (device, counter set/counter: needed, left)
     incompatible: tuple[str, ...] = ()  # devices barred by compatibility groups
-    unsupported: tuple[tuple[str, str], ...] = ()  # (device, which feature or node capability is missing)
+    unsupported: tuple[tuple[str, str], ...] = ()  # (device, which feature, node capability or attribute is missing)
     free: int = 0  # devices that this request alone could get
 
 
@@ -110,12 +110,12 @@ class Blocker:
 class Suggestion:
     """A smallest change after which the claims fit on the node, verified by allocating again.
 
-    `change` is data for a tool: `op` names the kind of change, the other keys its operands.
+    `changes` are data for a tool (`allocator.changes` applies them): `op` names the change, the other keys its operands.
     """
 
     kind: str
     text: str
-    change: Mapping[str, Any]
+    changes: tuple[Mapping[str, Any], ...]
 
 
 @dataclass(frozen=True, slots=True)

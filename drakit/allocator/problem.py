@@ -32,7 +32,7 @@ from drakit.allocator.pools import INCOMPLETE, INVALID, OK, NodeView
 from drakit.allocator.selection import DerivedFault, Fault, Selection
 from drakit.allocator.taints import untolerated
 
-__all__ = ["MAX_RESULTS", "Alternative", "Problem", "Slot"]
+__all__ = ["MAX_RESULTS", "Alternative", "Problem", "Slot", "bits"]
 
 MAX_RESULTS = 32
 _DECLARED = "DRAOptionalNodeOperations"
@@ -294,7 +294,7 @@ class Problem:
 
     # Candidates
 
-    def _selected(self, alternative: Alternative) -> tuple[int, int]:
+    def selected(self, alternative: Alternative) -> tuple[int, int]:
         """(selectable devices, devices whose selection is a fatal error), regardless of use."""
         matching = faulty = per_device = 0
         for offset, pool in self.view.parts():
@@ -313,19 +313,19 @@ class Problem:
         return matching, faulty
 
     def _candidates(self, alternative: Alternative) -> None:
-        matching, faulty = self._selected(alternative)
+        matching, faulty = self.selected(alternative)
         if not alternative.admin:
             matching &= ~self.dedicated
             faulty &= ~self.dedicated
         if alternative.capacity is not None:
-            good, bad = self._capacity_masks(alternative.capacity)
+            good, bad = self.capacity_masks(alternative.capacity)
             faulty |= matching & bad
             matching &= good
-            matching &= ~self._exhausted(alternative.capacity, matching & self.shared)
+            matching &= ~self.exhausted(alternative.capacity, matching & self.shared)
         alternative.hazards = faulty
         alternative.mask = matching & ~self.barred(alternative)
 
-    def _capacity_masks(self, rule: CapacityRule) -> tuple[int, int]:
+    def capacity_masks(self, rule: CapacityRule) -> tuple[int, int]:
         good = bad = 0
         for offset, pool in self.view.parts():
             layout_good, layout_bad = rule.masks(pool.layout)
@@ -333,7 +333,7 @@ class Problem:
             bad |= layout_bad << offset
         return good, bad
 
-    def _exhausted(self, rule: CapacityRule, devices: int) -> int:
+    def exhausted(self, rule: CapacityRule, devices: int) -> int:
         """Devices whose other shares leave too little capacity."""
         mask = 0
         while devices:
@@ -381,23 +381,23 @@ class Problem:
             }[pool.status]
             raise Fatal(f"{where}: asks for all devices, but resource pool {key} is currently {state}", cause, pool=key, **names)
         self._raise_first_fault(alternative, self.view.size)
-        matching, _ = self._selected(alternative)
+        matching, _ = self.selected(alternative)
         if alternative.capacity is not None:
-            good, _ = self._capacity_masks(alternative.capacity)
+            good, _ = self.capacity_masks(alternative.capacity)
             matching &= good
-        alternative.devices = list(_bits(matching))
+        alternative.devices = list(bits(matching))
         alternative.count = len(alternative.devices)
         alternative.usable = matching & ~self.barred(alternative)
         if not alternative.admin:
             alternative.usable &= ~self.dedicated
         alternative.mask = alternative.usable
         if alternative.capacity is not None:
-            alternative.mask &= ~self._exhausted(alternative.capacity, alternative.mask & self.shared)
+            alternative.mask &= ~self.exhausted(alternative.capacity, alternative.mask & self.shared)
 
     def _raise_first_fault(self, alternative: Alternative, end: int) -> None:
-        matching, faulty = self._selected(alternative)
+        matching, faulty = self.selected(alternative)
         if alternative.capacity is not None:
-            faulty |= matching & self._capacity_masks(alternative.capacity)[1]
+            faulty |= matching & self.capacity_masks(alternative.capacity)[1]
         faulty &= (1 << end) - 1
         if faulty:
             raise self.fault(alternative, (faulty & -faulty).bit_length() - 1, qualified=False)
@@ -414,7 +414,7 @@ class Problem:
         for constraint in alternative.constraints:
             elements: dict[Shape, Elements | DerivedFault | None] = {}
             groups: dict[tuple[str, Any], int] = {}
-            for number in _bits(alternative.mask & ~missing):
+            for number in bits(alternative.mask & ~missing):
                 shape = self.shapes[number]
                 if shape not in elements:
                     elements[shape] = self._elements(alternative, constraint, shape)
@@ -509,7 +509,7 @@ def _name(claim: ResourceClaim) -> str:
     return (claim.metadata.name if claim.metadata is not None else None) or ""
 
 
-def _bits(mask: int) -> Sequence[int]:
+def bits(mask: int) -> Sequence[int]:
     found = []
     while mask:
         low = mask & -mask
