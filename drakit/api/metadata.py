@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any
 
 from drakit.api import formats
@@ -25,6 +26,7 @@ NameCheck = Callable[[str, bool], Sequence[str]]
 
 _MAX_ANNOTATIONS = 256 * 1024
 _MAX_MANAGER = 128
+_ENOUGH = 1000  # errors in one map; more help nobody
 _IMMUTABLE = "field is immutable"
 _NEGATIVE = "must be greater than or equal to 0"
 
@@ -71,15 +73,18 @@ def _validate_content(meta: Object, path: str, *, finalizers: bool) -> list[Fiel
 
 
 def validate_labels(labels: dict[str, str], path: str) -> list[FieldError]:
-    errors = []
+    errors: list[FieldError] = []
     for key, value in labels.items():
+        if len(errors) > _ENOUGH:
+            break
         errors += [FieldError.invalid(path, key, text) for text in formats.label_key(key)]
         errors += [FieldError.invalid(path, value, text) for text in formats.label_value(value)]
     return errors
 
 
 def validate_annotations(annotations: dict[str, str], path: str) -> list[FieldError]:
-    errors = [FieldError.invalid(path, key, text) for key in annotations for text in formats.label_key(key.lower())]
+    bad = (FieldError.invalid(path, key, text) for key in annotations for text in formats.label_key(key.lower()))
+    errors = list(islice(bad, _ENOUGH))
     if sum(formats.length(key) + formats.length(value) for key, value in annotations.items()) > _MAX_ANNOTATIONS:
         errors.append(FieldError.too_long(path, _MAX_ANNOTATIONS))
     return errors

@@ -23,8 +23,25 @@ from drakit.api.wire_facts import FACTS
 __all__ = ["copy", "empty_field", "read", "zero"]
 
 Object = dict[str, Any]
+
+
+class _Unknown(list[str]):
+    """The paths of unknown fields found so far, and how many more values the object may have."""
+
+    __slots__ = ("budget",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.budget = _MAX_VALUES
+
+    def spend(self, count: int) -> None:
+        self.budget -= count
+        if self.budget < 0:
+            raise StatusError.too_large(f"the object has more than {_MAX_VALUES} values")
+
+
 # Reads one JSON value that is not null; appends the paths of unknown fields, relative to the value.
-Reader = Callable[[Any, list[str]], Any]
+Reader = Callable[[Any, _Unknown], Any]
 
 _INT64 = (-(2**63), 2**63 - 1)
 _INT32 = (-(2**31), 2**31 - 1)
@@ -37,6 +54,8 @@ _KEEP_EMPTY = frozenset(
         *(("DeviceAttribute", name) for name in ("ints", "bools", "strings", "versions")),
     }
 )
+# Real objects have a few thousand; what is allowed here is still read and checked within a second.
+_MAX_VALUES = 200_000
 # Go's decoder stops counting here.
 _MAX_UNKNOWN = 100
 
@@ -67,13 +86,13 @@ def copy(value: Any) -> Any:
 
 def read(model: type, value: Any, *, kind: str, version: str) -> tuple[Object, tuple[str, ...]]:
     """The value as the model's JSON, and the paths of its unknown fields. Raises StatusError 400; does not change value."""
-    unknown: list[str] = []
+    unknown = _Unknown()
     try:
         obj: Object = _reader(_model_name(model))(value, unknown)
     except (_Mismatch, _BadValue) as error:
         message = f'{kind} in version "{version}" cannot be handled as a {kind}: {error}'
         raise StatusError.bad_request(message) from None
-    return obj, tuple(unknown[:_MAX_UNKNOWN])
+    return obj, tuple(unknown)
 
 
 def zero(model: type) -> Object:
@@ -100,6 +119,18 @@ def _go_name(name: str) -> str:
     return {"cel": "CEL", "ips": "IPs"}.get(name, name[0].upper() + name[1:])
 
 
+def field_names(model: type, path: list[str]) -> list[str]:
+    """The names that Go knows at a path below the model; none where there is no struct."""
+    name = _model_name(model)
+    for step in path:
+        field = _fields(name).get(step)
+        if field is None or not field.struct:
+            # The key of a map or an unknown field.
+            continue
+        name = field.struct
+    return list(_fields(name))
+
+
 def empty_field(model: type, name: str) -> Any:
     """What Go writes for the field when it is empty; None when it leaves it out."""
     field = _fields(_model_name(model)).get(name)
@@ -112,7 +143,7 @@ def empty_field(model: type, name: str) -> Any:
 class _Field:
     """One field: how to read it, when to leave it out, what stands for its absence."""
 
-    __slots__ = ("always", "drops_empty", "internal", "name", "order", "read", "zero")
+    __slots__ = ("always", "drops_empty", "internal", "name", "order", "read", "struct", "zero")
 
     def __init__(self, owner: str, name: str, form: str) -> None:
         match = _FORM.fullmatch(form)
@@ -120,6 +151,7 @@ class _Field:
         wraps, core, alias, mark = _WRAP.findall(match["wrap"]), match["core"], match["alias"] or "", match["mark"]
         module, _, struct = owner.partition(".")
         self.name = name
+        self.struct = "" if len(core) == 1 else core if "." in core else f"{module}.{core}"
         self.read = _form_reader(module, wraps, core, alias)
         self.order = _each(module, wraps, core, in_order)
         self.internal = _each(module, wraps, core, as_internal)
@@ -237,7 +269,7 @@ def _lazy_reader(name: str) -> Reader:
     # Types refer to themselves (JSON schemas do), so the reader is made when it is first needed.
     found: list[Reader] = []
 
-    def read_struct(value: Any, unknown: list[str]) -> Any:
+    def read_struct(value: Any, unknown: _Unknown) -> Any:
         if not found:
             found.append(_reader(name))
         return found[0](value, unknown)
@@ -254,14 +286,15 @@ def _reader(name: str) -> Reader:
     go_type = _go_type(name.partition(".")[0], [], name, "")
     struct = name.partition(".")[2]
 
-    def read_struct(value: Any, unknown: list[str]) -> Object:
+    def read_struct(value: Any, unknown: _Unknown) -> Object:
         if type(value) is not dict:
             raise _Mismatch(value, go_type)
         out: Object = {}
         for key, item in value.items():
             field = get(key)
             if field is None:
-                unknown.append(key)
+                if len(unknown) < _MAX_UNKNOWN:
+                    unknown.append(key)
                 continue
             if item is None:
                 continue
@@ -284,16 +317,17 @@ def _reader(name: str) -> Reader:
     return read_struct
 
 
-def _prefix(unknown: list[str], start: int, name: str) -> None:
+def _prefix(unknown: _Unknown, start: int, name: str) -> None:
     for position in range(start, len(unknown)):
         path = unknown[position]
         unknown[position] = name + path if path.startswith("[") else f"{name}.{path}"
 
 
 def _list_reader(inner: Reader, null: Callable[[], Any], go_type: str) -> Reader:
-    def read_list(value: Any, unknown: list[str]) -> list[Any]:
+    def read_list(value: Any, unknown: _Unknown) -> list[Any]:
         if type(value) is not list:
             raise _Mismatch(value, go_type)
+        unknown.spend(len(value))
         out = []
         for position, item in enumerate(value):
             before = len(unknown)
@@ -306,9 +340,10 @@ def _list_reader(inner: Reader, null: Callable[[], Any], go_type: str) -> Reader
 
 
 def _map_reader(inner: Reader, null: Callable[[], Any], go_type: str) -> Reader:
-    def read_map(value: Any, unknown: list[str]) -> Object:
+    def read_map(value: Any, unknown: _Unknown) -> Object:
         if type(value) is not dict:
             raise _Mismatch(value, go_type)
+        unknown.spend(len(value))
         out = {}
         for key, item in value.items():
             before = len(unknown)
@@ -333,7 +368,7 @@ def _scalar_reader(core: str, alias: str) -> Reader:
 
 
 def _exact_reader(expected: type, go_type: str) -> Reader:
-    def read_exact(value: Any, unknown: list[str]) -> Any:
+    def read_exact(value: Any, unknown: _Unknown) -> Any:
         if type(value) is not expected:
             raise _Mismatch(value, go_type)
         return value
@@ -344,7 +379,7 @@ def _exact_reader(expected: type, go_type: str) -> Reader:
 def _int_reader(bounds: tuple[int, int], go_type: str) -> Reader:
     lowest, highest = bounds
 
-    def read_int(value: Any, unknown: list[str]) -> int:
+    def read_int(value: Any, unknown: _Unknown) -> int:
         if type(value) is not int:
             raise _Mismatch(value, go_type, literal=type(value) is float)
         if not lowest <= value <= highest:
@@ -354,7 +389,7 @@ def _int_reader(bounds: tuple[int, int], go_type: str) -> Reader:
     return read_int
 
 
-def _quantity(value: Any, unknown: list[str]) -> str:
+def _quantity(value: Any, unknown: _Unknown) -> str:
     if type(value) is not str:
         value = _number(value) if type(value) in (int, float) else _word(value)
     try:
@@ -363,7 +398,7 @@ def _quantity(value: Any, unknown: list[str]) -> str:
         raise _BadValue(str(error)) from None
 
 
-def _time(value: Any, unknown: list[str]) -> str | None:
+def _time(value: Any, unknown: _Unknown) -> str | None:
     if type(value) is not str:
         raise _BadValue(str(_Mismatch(value, "string")))
     # Nearly every time is already in the form that Go writes.
@@ -373,7 +408,7 @@ def _time(value: Any, unknown: list[str]) -> str | None:
     return _parse_time(value, "2006-01-02T15:04:05Z07:00").strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _micro_time(value: Any, unknown: list[str]) -> str:
+def _micro_time(value: Any, unknown: _Unknown) -> str:
     if type(value) is not str:
         raise _BadValue(str(_Mismatch(value, "string")))
     return _parse_time(value, "2006-01-02T15:04:05.000000Z07:00").strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -416,7 +451,7 @@ def _out_of_range(text: str) -> str:
     return "second" if int(text[17:19]) > 59 else "day"
 
 
-def _int_or_string(value: Any, unknown: list[str]) -> int | str:
+def _int_or_string(value: Any, unknown: _Unknown) -> int | str:
     if type(value) is str:
         return value
     if type(value) is not int or not _INT32[0] <= value <= _INT32[1]:
@@ -424,7 +459,7 @@ def _int_or_string(value: Any, unknown: list[str]) -> int | str:
     return value
 
 
-def _bytes(value: Any, unknown: list[str]) -> str:
+def _bytes(value: Any, unknown: _Unknown) -> str:
     if type(value) is not str:
         raise _Mismatch(value, "[]uint8")
     try:
@@ -434,13 +469,13 @@ def _bytes(value: Any, unknown: list[str]) -> str:
         raise _BadValue(f"illegal base64 data at input byte {good.end() if good else 0}") from None
 
 
-def _float(value: Any, unknown: list[str]) -> float:
+def _float(value: Any, unknown: _Unknown) -> float:
     if type(value) not in (int, float):
         raise _Mismatch(value, "float64")
     return value  # type: ignore[no-any-return]  # int or float, checked above
 
 
-def _any(value: Any, unknown: list[str]) -> Any:
+def _any(value: Any, unknown: _Unknown) -> Any:
     return value
 
 

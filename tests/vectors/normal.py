@@ -159,7 +159,13 @@ class Normaliser:
 _ADMITTED = ("serviceAccount", "serviceAccountName", "priority", "preemptionPolicy", "tolerations")
 
 
-_ADMITTED_PATHS = ("spec.volumes", "spec.tolerations", "spec.serviceAccountName", "spec.containers[0].volumeMounts")
+_ADMITTED_PATHS = (
+    "spec.volumes",
+    "spec.tolerations",
+    "spec.serviceAccount",
+    "spec.serviceAccountName",
+    "spec.containers[0].volumeMounts",
+)
 
 
 def without_admission(body: Any) -> Any:
