@@ -81,6 +81,8 @@ class Endpoints:
             method=request.method, headers=headers,
         )  # fmt: skip
         call.verb = verb_of(request.method, route, watch=watching and bool_option(call, "watch"))
+        if self._server.audit is not None:
+            request.asked = call.attributes()
         if route.version.deprecated:
             call.warnings.append(route.version.deprecated)
         if route.subresource in NODE_SUBRESOURCES:
@@ -119,6 +121,8 @@ class Endpoints:
         body, content_type = render(call, answer, form, self._ctx.clock.now())
         headers = _warning_headers(call.warnings) if call.warnings else ()
         self._server.metrics.observe(call.verb, call.kind.plural, answer.code, time.perf_counter() - started)
+        if self._server.audit is not None:
+            self._audit(request, answer.code)
         if self._server.request_log:
             self._log(request, call.user, answer.code, started)
         self._send(connection, request, answer.code, content_type, body, headers)
@@ -142,6 +146,8 @@ class Endpoints:
 
     def _fail(self, connection: http.Connection, request: http.HttpRequest, error: StatusError, started: float) -> None:
         self._server.metrics.observe(request.method.lower(), "", error.code, time.perf_counter() - started)
+        if self._server.audit is not None:
+            self._audit(request, error.code, error.reason)
         if self._server.request_log:
             self._log(request, None, error.code, started)
         headers: list[tuple[str, str]] = []
@@ -158,6 +164,14 @@ class Endpoints:
             '%s %s %d %.1fms user=%s agent="%s"', request.method, target, code, milliseconds, user.name if user else "-",
             request.headers.get("user-agent", ""),
         )  # fmt: skip
+
+    def _audit(self, request: http.HttpRequest, code: int, reason: str = "") -> None:
+        """Call only when there is an audit log. What failed before it was understood is recorded by its path."""
+        assert self._server.audit is not None
+        asked = request.asked
+        if not isinstance(asked, Attributes):
+            asked = Attributes(ANONYMOUS, request.method.lower(), path=request.path)
+        self._server.audit.record(asked, code, reason=reason)
 
     # -- streams -------------------------------------------------------------------------------------------------
 
@@ -185,6 +199,8 @@ class Endpoints:
 
         self.streams[stream] = check
         self._server.metrics.observe("watch", call.kind.plural, 200, time.perf_counter() - started)
+        if self._server.audit is not None:
+            self._audit(request, 200)
         if self._server.request_log:
             self._log(request, call.user, 200, started)
         stream.begin(headers)
@@ -249,7 +265,7 @@ class Endpoints:
 
     def _other(self, connection: http.Connection, request: http.HttpRequest, user: UserInfo, started: float) -> None:
         path = request.path
-        attributes = Attributes(user, request.method.lower(), path=path)
+        attributes = request.asked = Attributes(user, request.method.lower(), path=path)
         authorize(self._ctx, attributes)
         found = self._find_other(path)
         if found is None:
@@ -258,6 +274,8 @@ class Endpoints:
         if request.method not in ("GET", "HEAD") and not self._server.documents.any_method(path):
             raise not_allowed()
         code, content_type, body, headers = found(request)
+        if self._server.audit is not None:
+            self._audit(request, code)
         self._server.metrics.observe(request.method.lower(), "", code, time.perf_counter() - started)
         self._send(connection, request, code, content_type, body, headers)
 

@@ -47,6 +47,7 @@ class HttpRequest:
     keep_alive: bool = True
     upgrade: bool = False
     leftover: bytes = b""  # what came after an upgrade request
+    asked: object = None  # room for the handler: what its audit log will say of the request
 
 
 Handler = Callable[["Connection", HttpRequest], None]

@@ -23,12 +23,13 @@ from drakit.api.gates import FeatureGates
 from drakit.api.kind import ExpressionChecker
 from drakit.apiserver import access, special
 from drakit.apiserver.allocations import AllocationGuard
+from drakit.apiserver.audit import AuditLog
 from drakit.apiserver.auth import ADMIN, Admission, Authenticator, UserInfo
 from drakit.apiserver.call import Call
 from drakit.apiserver.context import Context
 from drakit.apiserver.documents import Documents
 from drakit.apiserver.endpoints import Endpoints
-from drakit.apiserver.expressions import LazyExpressions
+from drakit.apiserver.expressions import lazy_expressions
 from drakit.apiserver.http import Connection, Limits
 from drakit.apiserver.journal import Journal
 from drakit.apiserver.lifecycle import INITIAL_NAMESPACES, NamespaceLifecycle
@@ -59,6 +60,7 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     history: int = HISTORY
     request_log: bool = False
+    audit_log: Path | None = None  # a file for JSON lines: who asked for what, and the verdict
     tokens: Mapping[str, UserInfo] = field(default_factory=dict)  # static tokens beside the administrator's
 
 
@@ -79,6 +81,7 @@ class Server:
         self.request_log = self.settings.request_log
         self.log = logging.getLogger("drakit.apiserver")
         self.metrics = Metrics()
+        self.audit: AuditLog | None = None
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self.folder = self._folder()
         self._journal = Journal(self.folder / "state.db") if self.settings.data is not None else None
@@ -90,7 +93,7 @@ class Server:
             self.store,
             gates=gates,
             clock=clock,
-            expressions=expressions or LazyExpressions(gates),
+            expressions=expressions or lazy_expressions(),
             routes=Routes(served),
         )
         self.admin_token = ""
@@ -148,6 +151,9 @@ class Server:
         self._bootstrap()
         await self.store.settled(self.store.version)
         self.store.forget_history()
+        if self.settings.audit_log is not None:
+            later = asyncio.get_running_loop().call_soon
+            self.audit = AuditLog(self.settings.audit_log, now=self.context.clock.now, later=later)
         if self.settings.listen:
             await self._listen()
         self.log.info("API server: %d objects, %s", loaded, self.url or "in process only")
@@ -196,6 +202,8 @@ class Server:
         for connection in list(self._connections):
             connection.abort()
         await self.store.close()
+        if self.audit is not None:
+            self.audit.close()
         if self._temporary is not None:
             self._temporary.cleanup()
 
