@@ -11,6 +11,9 @@ Used to verify suggestions before they are offered, and by tools that carry them
     set-capacity      claim, request, capacity, value (None: drop)
     drop-constraint   claim, index
     drop-request      claim, request
+    complete-pool     pool (driver/pool)                                the published slices are all there are
+    label-node        labels (None: remove)
+    use-node          node
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from lightkube.models.core_v1 import Node
+from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.models.resource_v1 import DeviceClass, ResourceClaim
 
 from drakit.allocator.allocated import Allocated
@@ -32,20 +37,37 @@ Change = Mapping[str, Any]
 
 
 def apply(
-    changes: Iterable[Change], inventory: Inventory, allocated: Allocated, claims: Sequence[ResourceClaim]
-) -> tuple[Inventory, Allocated, list[ResourceClaim]]:
+    changes: Iterable[Change], inventory: Inventory, allocated: Allocated, node: Node, claims: Sequence[ResourceClaim]
+) -> tuple[Inventory, Allocated, Node, list[ResourceClaim]]:
     """Copies with the changes made; the inputs stay as they are."""
     plain = [msgspec.to_builtins(claim) for claim in claims]
     freed: list[tuple[PoolKey, str]] = []
     for change in changes:
-        if change["op"] == "free":
-            freed += [_device(device) for device in change["devices"]]
-        elif change["op"] == "set-class-selector":
-            inventory = _with_class(inventory, change)
-        else:
-            _change_claims(plain, change)
+        match change["op"]:
+            case "free":
+                freed += [_device(device) for device in change["devices"]]
+            case "set-class-selector":
+                inventory = _with_class(inventory, change)
+            case "complete-pool":
+                driver, _, pool = change["pool"].partition("/")
+                inventory = inventory.with_pool_complete((driver, pool))
+            case "label-node":
+                node = _labelled(node, change["labels"])
+            case "use-node":
+                node = inventory.nodes.get(change["node"]) or Node(metadata=ObjectMeta(name=change["node"]))
+            case _:
+                _change_claims(plain, change)
     changed = [msgspec.convert(claim, type(original)) for claim, original in zip(plain, claims, strict=True)]
-    return inventory, allocated.without(freed) if freed else allocated, changed
+    return inventory, allocated.without(freed) if freed else allocated, node, changed
+
+
+def _labelled(node: Node, labels: Mapping[str, str | None]) -> Node:
+    metadata = copy.copy(node.metadata) if node.metadata is not None else ObjectMeta()
+    merged = {**(metadata.labels or {}), **labels}
+    metadata.labels = {key: value for key, value in merged.items() if value is not None}
+    changed = copy.copy(node)
+    changed.metadata = metadata
+    return changed
 
 
 def claim_name(claim: ResourceClaim | Mapping[str, Any]) -> str:

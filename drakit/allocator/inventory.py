@@ -6,6 +6,7 @@ device shape survives, because shapes are interned.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
 
 from lightkube.models.core_v1 import Node
@@ -210,6 +211,13 @@ class Inventory:
         view = NodeView(node, name, [pool_view for _, pool_view in pools.values() if pool_view is not None])
         self._views[name, features] = _CachedView(view, dict(labels), local, shared, pools)
         return view
+
+    def with_pool_complete(self, key: PoolKey) -> Inventory:
+        """A copy, for trying out, in which the pool's published slices are all there are."""
+        other = copy.copy(self)
+        other.pools = {**self.pools, key: self.pools[key].completed()}
+        other._views = {}
+        return other
 
     def local_pools(self, node_name: str) -> Mapping[PoolKey, int]:
         return self._local.get(node_name, {})

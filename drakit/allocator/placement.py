@@ -50,6 +50,21 @@ class _Requirement:
         return left > right if self.operator == "Gt" else left < right
 
 
+    def example(self) -> str | None:
+        """A value that satisfies the requirement; None when that is the absence of the label."""
+        match self.operator:
+            case "In":
+                return self.values[0]
+            case "Exists":
+                return "true"
+            case "Gt":
+                return str(_int64(self.values[0]) + 1)
+            case "Lt":
+                return str(_int64(self.values[0]) - 1)
+            case _:
+                return None
+
+
 @dataclass(frozen=True, slots=True)
 class _Term:
     labels: tuple[_Requirement, ...]
@@ -86,6 +101,13 @@ class Placement:
         labels: Mapping[str, str] = (node.metadata.labels if node.metadata is not None else None) or {}
         fields = {"metadata.name": name} if name else {}
         return any(term.matches(labels, fields) for term in self.terms)
+
+    def labels_wanted(self) -> dict[str, str | None]:
+        """Labels (None: absent) with which a node would match; {} when labels cannot do it."""
+        for term in self.terms:
+            if not term.fields:
+                return {requirement.key: requirement.example() for requirement in term.labels}
+        return {}
 
 
 def parse_placement(node_name: str | None, all_nodes: bool | None, selector: NodeSelector | None) -> Placement | None:

@@ -6,6 +6,7 @@ matter; a Layout (names, shapes, traits in allocation order) is shared by all po
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -129,6 +130,16 @@ class Pool:
     def drop(self, name: str) -> None:
         del self.slices[name]
         self._changed()
+
+    def completed(self) -> Pool:
+        """A copy in which the newest slices that are published count as all there are."""
+        newest = max(record.generation for record in self.slices.values())
+        kept = [copy.copy(record) for record in self.slices.values() if record.generation == newest]
+        other = Pool(self.key)
+        for record in kept:
+            record.count = len(kept)
+            other.put(record)
+        return other
 
     def _changed(self) -> None:
         self.version += 1

@@ -14,7 +14,7 @@ from drakit.allocator.capacity import Consumed
 from drakit.allocator.changes import Change, apply
 from drakit.allocator.errors import Stop
 from drakit.allocator.outcome import Blocker, Budget, Suggestion
-from drakit.allocator.pools import GatherError
+from drakit.allocator.pools import INCOMPLETE, GatherError
 from drakit.allocator.problem import Alternative, Problem, bits
 from drakit.allocator.results import assemble
 from drakit.allocator.search import Search
@@ -25,6 +25,7 @@ __all__ = ["Suggester"]
 _TRIES = 300
 _PER_TRY = Budget(steps=20_000)
 _MOST = 8
+_PLACES = 12
 
 
 class Suggester:
@@ -44,10 +45,12 @@ class Suggester:
         if self._tries > _TRIES:
             return None
         problem = self._problem
-        inventory, allocated, claims = apply(changes, problem.inventory, problem.allocated, problem.claims)
+        inventory, allocated, node, claims = apply(
+            changes, problem.inventory, problem.allocated, problem.node, problem.claims
+        )
         try:
-            view = inventory.view(problem.node, problem.features)
-            changed = Problem(inventory, allocated, view, problem.node, claims, problem.features)
+            view = inventory.view(node, problem.features)
+            changed = Problem(inventory, allocated, view, node, claims, problem.features)
             search = Search(changed, _PER_TRY)
             if not search.run():
                 return None
@@ -70,14 +73,13 @@ class Suggester:
             self._modes,
             self._classes,
             self._requests,
+            self._pools,
         ):
             for suggestion in kind():
                 found.append(suggestion)
                 if len(found) >= _MOST:
                     return found
-        if not found:
-            found += self._combination()
-        return found
+        return found or [*self._elsewhere()] or [*self._combination()]
 
     def _free(self) -> Iterator[Suggestion]:
         held = self._held()
@@ -267,6 +269,41 @@ class Suggester:
                 text = f"drop request {slot.request.name} of claim {slot.claim_name}"
                 yield Suggestion("drop-request", text, (change,))
 
+    # Beyond the claims: pools and nodes
+
+    def _pools(self) -> Iterator[Suggestion]:
+        for change in self._completing():
+            if self._fits(change):
+                text = f"wait until all slices of pool {change['pool']} are published: those that are suffice already"
+                yield Suggestion("complete-pool", text, (change,))
+
+    def _completing(self) -> list[Change]:
+        waiting = [pool for pool in self._problem.view.pools if pool.status == INCOMPLETE]
+        return [{"op": "complete-pool", "pool": "/".join(pool.key)} for pool in waiting]
+
+    def _elsewhere(self) -> Iterator[Suggestion]:
+        for change in self._other_places():
+            if self._fits(change):
+                yield Suggestion(change["op"], _change_text(change), (change,))
+
+    def _other_places(self) -> list[Change]:
+        """Labels that would bring devices within reach of the node, and nodes that have devices of their own."""
+        inventory, here = self._problem.inventory, self._problem.view.node_name
+        records = [record for pool in inventory.pools.values() for record in pool.slices.values()]
+        placements = [record.placement for record in records if record.placement is not None]
+        placements += [t.placement for r in records if r.per_device for t in r.traits if t.placement is not None]
+        labels: dict[str, Change] = {}
+        nodes: dict[str, None] = dict.fromkeys(list(inventory.nodes)[:_PLACES])
+        for placement in placements[:1000]:
+            if placement.node_name:
+                nodes[placement.node_name] = None
+            elif not placement.all_nodes:
+                wanted = placement.labels_wanted()
+                if wanted:
+                    labels[str(wanted)] = {"op": "label-node", "labels": wanted}
+        nodes.pop(here, None)
+        return [*list(labels.values())[:_PLACES], *({"op": "use-node", "node": name} for name in list(nodes)[:_PLACES])]
+
     # Combinations
 
     def _combination(self) -> Iterator[Suggestion]:
@@ -300,10 +337,11 @@ class Suggester:
                 for in_class, index, _ in selection.selectors()
                 if in_class
             ]
+        changes += self._completing()
         self._tries = 0
-        for extra in ([], *self._fewer_requests()):
-            every = [*changes, *extra]
-            every = [c for c in every if c["op"] in ("free", "set-class-selector") or not _is_dropped(c, extra)]
+        places: list[list[Change]] = [[place] for place in self._other_places()]
+        for extra in ([], *self._fewer_requests(), *places):
+            every = [c for c in [*changes, *extra] if not _is_dropped(c, extra)]
             if self._fits(*every):
                 # The most intrusive are taken back first.
                 needed = self._reduced(every[::-1], lambda some: self._fits(*_in_order(some)))
@@ -389,9 +427,10 @@ def _counting(op: str, alternative: Alternative, count: int) -> Change:
 
 def _is_dropped(change: Change, dropped: Sequence[Change]) -> bool:
     """Whether the change is about a request that goes away altogether."""
-    return change["op"] != "drop-request" and any(
-        change.get("claim") == d["claim"] and str(change.get("request", "")).partition("/")[0] == d["request"] for d in dropped
-    )
+    if change["op"] == "drop-request" or "request" not in change:
+        return False
+    request = change["request"].partition("/")[0]
+    return any(change["claim"] == other.get("claim") and request == other.get("request") for other in dropped)
 
 
 def _in_order(changes: Sequence[Change]) -> list[Change]:
@@ -431,6 +470,13 @@ def _change_text(change: Change) -> str:
             return f"do not request {change['capacity']} in {where}"
         case "drop-constraint":
             return f"drop constraint #{change['index']} of claim {change['claim']}"
+        case "complete-pool":
+            return f"wait until all slices of pool {change['pool']} are published"
+        case "label-node":
+            texts = [f"{key}={value}" if value is not None else f"no {key}" for key, value in change["labels"].items()]
+            return f"label the node so that it reaches more devices ({_listed(texts)})"
+        case "use-node":
+            return f"use node {change['node']}"
         case _:
             return f"drop {where}"
 
