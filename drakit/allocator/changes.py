@@ -14,6 +14,7 @@ Used to verify suggestions before they are offered, and by tools that carry them
     complete-pool     pool (driver/pool)                                the published slices are all there are
     label-node        labels (None: remove)
     use-node          node
+    declare-feature   feature                                           in the node's status.declaredFeatures
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from lightkube.models.core_v1 import Node
+from lightkube.models.core_v1 import Node, NodeStatus
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.models.resource_v1 import DeviceClass, ResourceClaim
 
@@ -55,6 +56,8 @@ def apply(
                 node = _labelled(node, change["labels"])
             case "use-node":
                 node = inventory.nodes.get(change["node"]) or Node(metadata=ObjectMeta(name=change["node"]))
+            case "declare-feature":
+                node = _declaring(node, change["feature"])
             case _:
                 _change_claims(plain, change)
     changed = [msgspec.convert(claim, type(original)) for claim, original in zip(plain, claims, strict=True)]
@@ -78,6 +81,13 @@ def claim_name(claim: ResourceClaim | Mapping[str, Any]) -> str:
         namespace = claim.metadata.namespace if claim.metadata is not None else None
         name = claim.metadata.name if claim.metadata is not None else None
     return f"{namespace}/{name}" if namespace else name or ""
+
+
+def _declaring(node: Node, feature: str) -> Node:
+    changed = copy.copy(node)
+    changed.status = copy.copy(node.status) if node.status is not None else NodeStatus()
+    changed.status.declaredFeatures = [*(changed.status.declaredFeatures or ()), feature]
+    return changed
 
 
 def _device(text: str) -> tuple[PoolKey, str]:

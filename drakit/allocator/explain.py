@@ -211,9 +211,12 @@ class _Reader:
         unreachable = (reason.in_class and not reason.selected and not reason.steps) or 0
         if unreachable:
             add("placement", "matching devices are reachable from other nodes only")
+        alike: dict[tuple[str, str], list[str]] = {}
         for kind, number, detail in self._lost:
-            text = f"{problem.view.device_id(number)} {_WORDS[kind]}{': ' if detail else ''}{detail}"
-            add(_KINDS[kind], text, device=problem.view.device_id(number))
+            alike.setdefault((kind, detail), []).append(problem.view.device_id(number))
+        for (kind, detail), devices in alike.items():
+            shown = devices[0] if len(devices) == 1 else f"{devices[0]} and {len(devices) - 1} more"
+            add(_KINDS[kind], f"{shown}: {_WORDS[kind]}{': ' if detail else ''}{detail}", devices=devices)
         if not found:
             have = alternative.mask.bit_count()
             add("count", f"only {have} on the node match" if reason.on_node else "none on the node", have=have)
@@ -221,10 +224,10 @@ class _Reader:
 
 
 _WORDS: Mapping[str, str] = {
-    "capacity": "lacks capacity",
-    "counters": "lacks shared counters",
-    "groups": "belongs to other compatibility groups than devices in use beside it",
-    "taint": "is tainted and not tolerated",
+    "capacity": "not enough capacity",
+    "counters": "shared counters are used up",
+    "groups": "in other compatibility groups than the devices in use beside it",
+    "taint": "tainted, and not tolerated",
     "unsupported": "cannot be used",
 }
 _KINDS: Mapping[str, str] = {

@@ -33,6 +33,7 @@ class Suggester:
         self._problem = problem
         self._tries = 0
         self._dropped_constraints: list[Change] = []
+        self._dropped_requests: list[Change] = []
         self._alternatives = [alternative for slot in problem.slots for alternative in slot.alternatives]
 
     # Trying
@@ -266,6 +267,7 @@ class Suggester:
         for slot in self._problem.slots:
             change = _dropping(slot.claim_name, slot.request.name)
             if self._fits(change):
+                self._dropped_requests.append(change)
                 text = f"drop request {slot.request.name} of claim {slot.claim_name}"
                 yield Suggestion("drop-request", text, (change,))
 
@@ -338,9 +340,12 @@ class Suggester:
                 if in_class
             ]
         changes += self._completing()
+        if self._problem.features.OptionalNodeOperations and not self._problem.skips_node_operations:
+            changes.append({"op": "declare-feature", "feature": "DRAOptionalNodeOperations"})
         self._tries = 0
-        places: list[list[Change]] = [[place] for place in self._other_places()]
-        for extra in ([], *self._fewer_requests(), *places):
+        fewer: list[list[Change]] = [[], *self._fewer_requests()]
+        places: list[list[Change]] = [[], *([place] for place in self._other_places())]
+        for extra in ([*place, *dropped] for place in places for dropped in fewer):
             every = [c for c in [*changes, *extra] if not _is_dropped(c, extra)]
             if self._fits(*every):
                 # The most intrusive are taken back first.
@@ -402,6 +407,9 @@ class Suggester:
             found.append(Blocker("contention", text, data={"wanted": wanted, "free": union.bit_count()}))
         if not bounds.counters_suffice(present):
             found.append(Blocker("counter", "the requests together need more of the shared counters than is left"))
+        for change in self._dropped_requests if not found else ():
+            text = f"claim {change['claim']}, request {change['request']}: what it needs is taken by the other requests"
+            found.append(Blocker("contention", text, change["claim"], change["request"]))
         return found
 
 
@@ -435,7 +443,7 @@ def _is_dropped(change: Change, dropped: Sequence[Change]) -> bool:
 
 def _in_order(changes: Sequence[Change]) -> list[Change]:
     """Constraints from the last on, requests dropped at the end: numbers and names stay valid."""
-    rank = {"drop-constraint": 1, "drop-request": 2}
+    rank = {"use-node": -2, "label-node": -1, "drop-constraint": 1, "drop-request": 2}
     return sorted(changes, key=lambda c: (rank.get(c["op"], 0), -c.get("index", 0) if c["op"] == "drop-constraint" else 0))
 
 
@@ -477,6 +485,8 @@ def _change_text(change: Change) -> str:
             return f"label the node so that it reaches more devices ({_listed(texts)})"
         case "use-node":
             return f"use node {change['node']}"
+        case "declare-feature":
+            return f"use a node that declares {change['feature']}"
         case _:
             return f"drop {where}"
 
