@@ -78,7 +78,7 @@ class Endpoints:
         call = Call(
             "", route.kind, route.version.name, route.namespace, route.name, route.subresource, query, user,
             content_type=headers.get("content-type", ""), body=request.body, agent=headers.get("user-agent", ""),
-            method=request.method, headers=headers,
+            method=request.method, headers=headers, warnings=request.warnings,
         )  # fmt: skip
         call.verb = verb_of(request.method, route, watch=watching and bool_option(call, "watch"))
         if self._server.audit is not None:
@@ -155,6 +155,7 @@ class Endpoints:
             headers.append(("WWW-Authenticate", "Bearer"))
         if error.code == 429 or error.retry_after_seconds:
             headers.append(("Retry-After", str(error.retry_after_seconds or 10)))
+        headers.extend(_warning_headers(request.warnings))
         connection.respond(error.code, "application/json", status_body(error), headers)
 
     def _log(self, request: http.HttpRequest, user: UserInfo | None, code: int, started: float) -> None:

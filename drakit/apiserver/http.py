@@ -47,6 +47,7 @@ class HttpRequest:
     keep_alive: bool = True
     upgrade: bool = False
     leftover: bytes = b""  # what came after an upgrade request
+    warnings: list[str] = field(default_factory=list)  # for the answer, whatever it is
     asked: object = None  # room for the handler: what its audit log will say of the request
 
 

@@ -16,11 +16,8 @@ _SECTIONS = ("clusters", "users", "contexts")
 
 def entries(credentials: Credentials, url: str, name: str = "drakit") -> Plain:
     cluster = {"server": url, "certificate-authority-data": base64.b64encode(credentials.ca).decode()}
-    user = {
-        "client-certificate-data": base64.b64encode(credentials.path("admin.crt").read_bytes()).decode(),
-        "client-key-data": base64.b64encode(credentials.path("admin.key").read_bytes()).decode(),
-        "token": credentials.token,
-    }
+    # The token alone: a certificate beside it would silently win when the token is replaced by another one.
+    user = {"token": credentials.token}
     return {
         "apiVersion": "v1",
         "kind": "Config",

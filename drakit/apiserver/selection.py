@@ -74,7 +74,7 @@ def field_reader(kind: Kind, name: str) -> Reader | None:
     """How to read a selectable field of this kind; None when it is not selectable."""
     if name == "metadata.name":
         return _name
-    if name == "metadata.namespace":
+    if name == "metadata.namespace" and (kind.namespaced or not kind.selectable):
         return _namespace
     return kind.selectable.get(name)
 

@@ -210,6 +210,10 @@ class Server:
     def _bootstrap(self) -> None:
         for name in INITIAL_NAMESPACES:
             self.ensure({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+            # The controller makes these for other namespaces; here pods should be welcome from the first moment.
+            self.ensure(
+                {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}}
+            )
         for obj in access.bootstrap():
             self.ensure(obj)
 

@@ -107,17 +107,17 @@ def delete_stored(ctx: Context, call: Call, stored: Stored, options: DeleteOptio
     collection = ctx.collection(call.kind)
     if marked is None:  # already on its way, nothing new
         return Answer(200, stored=stored, version=stored.version)
+    # An object without grace and finalizers goes as it was: no mark in the final state.
+    gone = ready_to_go(marked)
+    final = stored.obj if gone and not _graceful(stored) else marked
     if dry_run:
-        return _answer(call, Stored(stored.kind, stored.key, marked, stored.version), gone=ready_to_go(marked))
-    if not ready_to_go(marked):
+        return _answer(call, Stored(stored.kind, stored.key, final, stored.version), gone=gone)
+    if not gone:
         if marked == stored.obj:
             return Answer(200, stored=stored, version=stored.version)
         new = ctx.store.put(collection, stored.key, marked, stored)
         return Answer(200, stored=new, version=new.version)
-    # An object without grace and finalizers goes as it was: no mark in the final state.
-    final = marked if _graceful(stored) else stored.obj
-    gone = ctx.store.remove(collection, stored, final)
-    return _answer(call, gone, gone=True)
+    return _answer(call, ctx.store.remove(collection, stored, final), gone=True)
 
 
 def _answer(call: Call, stored: Stored, *, gone: bool) -> Answer:

@@ -192,7 +192,7 @@ def check_resource_version(call: Call, meta: Plain, old: Stored) -> None:
     if not text or text == "0":
         if not kind.strategy.allow_unconditional_update(call.version):
             error = FieldError.invalid("metadata.resourceVersion", _Hex(0), "must be specified for an update")
-            raise StatusError.invalid(kind.group, kind.kind, call.name, [error])
+            raise StatusError.invalid(kind.group, kind.plural, call.name, [error])
         meta["resourceVersion"] = old.obj["metadata"]["resourceVersion"]
         return
     if not (text.isascii() and text.isdigit()):
