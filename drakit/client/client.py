@@ -139,6 +139,16 @@ class Client:
         )
         return from_plain(model, response.body) if model is not None else response.body
 
+    async def put_plain(self, resource: Resource, body: Plain, *, subresource: str = "") -> Plain:
+        """PUT of a whole plain object; its resourceVersion decides whether it is still the one that was read."""
+        metadata = body["metadata"]
+        namespace = metadata.get("namespace") if resource.namespaced else None
+        response = await self.transport.request(
+            _request("PUT", resource, namespace, metadata["name"], subresource, self._write_query(), body)
+        )
+        updated: Plain = response.body
+        return updated
+
     async def patch(
         self,
         model: type[T],

@@ -101,6 +101,10 @@ class Reflector:
                 if error.code == 410:
                     version = ""
                     log.info("%s: history is gone, listing again", self.resource.plural)
+                elif error.code == 404 and not self._seen:
+                    # A kind that this server does not have (an alpha API, a gate): nothing to cache, but it may come.
+                    self.synced.set()
+                    backoff = _LAST_BACKOFF
                 else:
                     version = str(self._seen) if self._seen and error.code >= 500 else ""
                     log.warning("%s: watch failed, trying again in %.2f s: %s", self.resource.plural, backoff, error)

@@ -36,6 +36,8 @@ class Context:
     metrics: Metrics = field(default_factory=Metrics)
     gates: FeatureGates = field(default_factory=FeatureGates.default)
     rng: random.Random = field(default_factory=random.Random)
+    root_ca: str = ""  # the cluster's CA certificate, in PEM, for the config map in every namespace
+    terminated_pod_threshold: int = 12_500
     recorders: dict[str, EventRecorder] = field(default_factory=dict)
 
     def recorder(self, component: str) -> EventRecorder:

@@ -40,11 +40,14 @@ __all__ = [
     "WORKLOAD",
     "PodControl",
     "adopt_and_release",
+    "child_states",
+    "evict_pod",
     "follow_children",
     "label_text",
     "orphans_of",
     "owned_pods",
     "pod_from_template",
+    "pod_signature",
     "scaled",
     "selector_of",
     "slow_start",
@@ -298,6 +301,28 @@ async def _patch_owner(
         raise
     children.observe(patched)
     return patched
+
+
+async def evict_pod(client: Client, pod: Plain, reason: str, message: str, stamp: str) -> bool:
+    """Say why in the pod's status, then delete it: not an eviction request, disruption budgets do not count."""
+    target = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": stamp,
+    }
+    patch = {"metadata": {"uid": uid(pod)}, "status": {"conditions": [target]}}
+    try:
+        await client.patch_plain(
+            PODS, name(pod), patch, namespace=namespace(pod), kind="strategic", subresource="status"
+        )
+        await client.delete(PODS, name(pod), namespace=namespace(pod), uid=uid(pod))
+    except StatusError as error:
+        if error.code not in (404, 409):
+            raise
+        return False
+    return True
 
 
 def scaled(value: int | str | None, total: int, *, up: bool) -> int:

@@ -15,10 +15,22 @@ from drakit.clock import Clock, SystemClock
 from drakit.controllers.claims import ClaimController
 from drakit.controllers.daemonsets import DaemonSetController
 from drakit.controllers.deployments import DeploymentController
+from drakit.controllers.device_taints import DeviceTaintController
+from drakit.controllers.disruption import DisruptionController
+from drakit.controllers.garbage import GarbageCollector
 from drakit.controllers.jobs import JobController
 from drakit.controllers.loop import Context, ControlLoop
+from drakit.controllers.namespaces import NamespaceController
+from drakit.controllers.node_taints import NodeTaintController
+from drakit.controllers.nodes import NodeLifecycleController
+from drakit.controllers.podgc import PodGarbageCollector
+from drakit.controllers.pool_status import PoolStatusController
+from drakit.controllers.quotas import QuotaController
 from drakit.controllers.replicasets import ReplicaSetController
+from drakit.controllers.service_accounts import RootCertificateController, ServiceAccountController
+from drakit.controllers.slices import SliceCleaner
 from drakit.controllers.statefulsets import StatefulSetController
+from drakit.controllers.ttl import TtlController
 
 __all__ = ["CONTROLLERS", "NAMES", "Controller", "build", "run"]
 
@@ -40,6 +52,19 @@ CONTROLLERS: tuple[Callable[[Context], Controller], ...] = (
     JobController,
     StatefulSetController,
     DaemonSetController,
+    ServiceAccountController,
+    RootCertificateController,
+    GarbageCollector,
+    NamespaceController,
+    PodGarbageCollector,
+    NodeLifecycleController,
+    NodeTaintController,
+    SliceCleaner,
+    TtlController,
+    DeviceTaintController,
+    PoolStatusController,
+    QuotaController,
+    DisruptionController,
 )
 NAMES: tuple[str, ...] = tuple(str(controller.name) for controller in CONTROLLERS)  # type: ignore[attr-defined]  # they are classes
 
@@ -49,7 +74,10 @@ def build(context: Context, enabled: Collection[str] | None = None) -> list[Cont
     unknown = set(enabled or ()) - set(NAMES)
     if unknown:
         raise ValueError(f"no such controller: {', '.join(sorted(unknown))}; there is: {', '.join(NAMES)}")
-    return [make(context) for make, name in zip(CONTROLLERS, NAMES, strict=True) if enabled is None or name in enabled]
+    chosen = [make for make, name in zip(CONTROLLERS, NAMES, strict=True) if enabled is None or name in enabled]
+    if not context.root_ca:
+        chosen = [make for make in chosen if make is not RootCertificateController]  # nothing to publish
+    return [make(context) for make in chosen]
 
 
 async def run(

@@ -39,7 +39,9 @@ from drakit.controllers.revisions import REVISION_LABEL, History, revision_of_po
 __all__ = ["StatefulSetController", "Step", "decide"]
 
 STATEFUL_SETS = resource_of(StatefulSet)
-VOLUME_CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True)  # only on clusters that have volumes
+VOLUME_CLAIMS = Resource(
+    "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True
+)  # only on clusters that have volumes
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 POD_INDEX_LABEL = "apps.kubernetes.io/pod-index"
 _WORKERS = 5

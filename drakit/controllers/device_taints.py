@@ -1,0 +1,311 @@
+"""Device taint eviction: pods leave devices with NoExecute taints when their tolerations are over; rules report on it.
+
+Level-driven: a pod's key computes from the caches whether and when it has to go. Claims are indexed by device, pool and driver, so a
+rule or slice costs in proportion to the claims it touches.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from lightkube.models.core_v1 import Pod
+from lightkube.models.resource_v1 import DeviceTaintRule, ResourceClaim, ResourceSlice
+
+from drakit.client import resource_of
+from drakit.controllers import claim_decisions as claims
+from drakit.controllers import device_taint_decisions as decisions
+from drakit.controllers.device_taint_decisions import Eviction, RuleCounts
+from drakit.controllers.loop import Context, ControlLoop
+from drakit.controllers.objects import (
+    Plain,
+    deleting,
+    format_time,
+    key_of,
+    name,
+    namespace,
+    parse_time,
+    spec,
+    status,
+    uid,
+)
+from drakit.controllers.pods import evict_pod
+from drakit.controllers.rates import TokenBucket
+
+__all__ = ["DeviceTaintController", "device_values"]
+
+RULES = resource_of(DeviceTaintRule)
+_WORKERS = 8
+_STATUS_PERIOD = 10.0
+_PER_SECOND, _BURST = 100.0, 500  # evictions; a wrong rule must leave time to be taken back
+_LATENCIES = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
+
+
+class DeviceTaintController:
+    name = "device-taint-eviction-controller"
+
+    def __init__(self, context: Context) -> None:
+        self._client, self._clock = context.client, context.clock
+        self._recorder = context.recorder(self.name)
+        self.loop = ControlLoop("device_taint_eviction", self.reconcile, context, workers=_WORKERS)
+        self._bucket = TokenBucket(context.clock, _PER_SECOND, _BURST)
+        self._marked: dict[str, str] = {}  # pod key -> UID, of pods that wait for their eviction
+        self._evicted: Counter[str] = Counter()  # by rule UID
+        self._deletions = context.metrics.counter(
+            "device_taint_eviction_controller_pod_deletions_total",
+            "Total number of Pods deleted by DeviceTaintEvictionController",
+        )
+        self._latency = context.metrics.histogram(
+            "device_taint_eviction_controller_pod_deletion_duration_seconds",
+            "Latency, in seconds, between the time when a device taint effect has been activated and a Pod's deletion",
+            _LATENCIES,
+        )
+        informers = context.informers
+        self._pods, self._claims = informers.plain(Pod), informers.plain(ResourceClaim)
+        self._slices, self._rules = informers.plain(ResourceSlice), informers.plain(DeviceTaintRule)
+        self._pods.add_index("claim", claims.claims_used)
+        self._pods.add_index(
+            "group", lambda pod: [f"{namespace(pod)}/{claims.group_of(pod)}"] if claims.group_of(pod) else ()
+        )
+        self._claims.add_index("device", device_values)
+        self._slices.add_index("pool", lambda each: (f"{spec(each)['driver']}/{spec(each)['pool']['name']}",))
+        self._rules.add_index("evicting", lambda rule: ("yes",) if _evicts(rule) else ())
+        self._pods.add_handler(self._pod_added, self._pod_changed, self._pod_removed)
+        self._claims.add_handler(self._claim_changed, self._claim_updated)
+        self._slices.add_handler(self._slice_changed, self._slice_updated, self._slice_changed)
+        self._rules.add_handler(self._rule_changed, self._rule_updated, self._rule_removed)
+
+    async def run(self) -> None:
+        await self.loop.run()
+
+    # What makes work.
+
+    def _pod_added(self, pod: Plain) -> None:
+        if spec(pod).get("resourceClaims") and spec(pod).get("nodeName") and self._eviction(pod) is not None:
+            self.loop.add(f"pod:{key_of(pod)}")
+
+    def _pod_changed(self, old: Plain, new: Plain) -> None:
+        if (spec(old).get("nodeName"), status(old).get("resourceClaimStatuses")) != (
+            spec(new).get("nodeName"),
+            status(new).get("resourceClaimStatuses"),
+        ):
+            self._pod_added(new)
+
+    def _pod_removed(self, pod: Plain) -> None:
+        self._marked.pop(key_of(pod), None)
+
+    def _claim_changed(self, claim: Plain) -> None:
+        if self._claim_eviction(claim) is not None:
+            self._enqueue_consumers(claim)
+
+    def _claim_updated(self, old: Plain, new: Plain) -> None:
+        if status(old) != status(new):
+            if self._marked:
+                self._enqueue_consumers(old)
+            self._claim_changed(new)
+
+    def _enqueue_consumers(self, claim: Plain) -> None:
+        for pod in self._consumers(claim):
+            self.loop.add(f"pod:{key_of(pod)}")
+
+    def _consumers(self, claim: Plain) -> Iterable[Plain]:
+        for entry in status(claim).get("reservedFor") or ():
+            key = f"{namespace(claim)}/{entry['name']}"
+            if entry["resource"] == "pods":
+                pod = self._pods.get(key)
+                if pod is not None and uid(pod) == entry["uid"]:
+                    yield pod
+            elif entry["resource"] == "podgroups":
+                yield from self._pods.by_index("group", key)
+
+    def _slice_changed(self, slice_: Plain) -> None:
+        if _tainted(slice_):
+            self._enqueue_pool(slice_)
+
+    def _slice_updated(self, old: Plain, new: Plain) -> None:
+        if _tainted(old) != _tainted(new) or (_tainted(new) and spec(old)["pool"] != spec(new)["pool"]):
+            self._enqueue_pool(new)
+
+    def _enqueue_pool(self, slice_: Plain) -> None:
+        for claim in self._claims.by_index("device", f"pool={spec(slice_)['pool']['name']}"):
+            if any(device["driver"] == spec(slice_)["driver"] for device in decisions.devices_of(claim)):
+                self._enqueue_consumers(claim)
+
+    def _rule_changed(self, rule: Plain) -> None:
+        self.loop.add(f"rule:{name(rule)}")
+        if _evicts(rule):
+            self._enqueue_selected(rule)
+
+    def _rule_updated(self, old: Plain, new: Plain) -> None:
+        if spec(old) != spec(new):
+            if _evicts(old):
+                self._enqueue_selected(old)
+            self._rule_changed(new)
+
+    def _rule_removed(self, rule: Plain) -> None:
+        self._evicted.pop(uid(rule), None)
+        if _evicts(rule):
+            self._enqueue_selected(rule)
+
+    def _enqueue_selected(self, rule: Plain) -> None:
+        for claim in self._selected(rule):
+            self._enqueue_consumers(claim)
+
+    def _selected(self, rule: Plain) -> Iterable[Plain]:
+        """Claims with a device of the rule."""
+        key = decisions.selector_key(rule)
+        for claim in self._claims.by_index("device", key) if key else ():
+            if any(decisions.rule_matches(rule, device) for device in decisions.devices_of(claim)):
+                yield claim
+
+    # Decisions from the caches.
+
+    def _claim_eviction(self, claim: Plain, extra: Plain | None = None) -> Eviction | None:
+        rules = self._rules.by_index("evicting", "yes")
+        if extra is not None:
+            rules = [*rules, extra]
+        return decisions.claim_eviction(
+            claim, rules, lambda driver, pool: self._slices.by_index("pool", f"{driver}/{pool}")
+        )
+
+    def _eviction(self, pod: Plain, extra: Plain | None = None) -> Eviction | None:
+        """When the pod has to go, over all its claims; `extra` is a rule to be imagined."""
+        if not spec(pod).get("nodeName"):
+            return None
+        found: list[Eviction | None] = []
+        for entry in spec(pod).get("resourceClaims") or ():
+            claim_name = claims.claim_of_entry(pod, entry)
+            claim = self._claims.get(f"{namespace(pod)}/{claim_name}") if claim_name else None
+            if claim is None or not claims.reserved_for(claim, pod):
+                continue
+            if entry.get("resourceClaimTemplateName") and not claims.is_for(pod, claim):
+                continue
+            found.append(self._claim_eviction(claim, extra))
+        return decisions.earliest(found)
+
+    # Reconciling.
+
+    async def reconcile(self, key: str) -> float | None:
+        kind, _, object_key = key.partition(":")
+        if kind == "rule":
+            return await self._reconcile_rule(object_key)
+        pod = self._pods.get(object_key)
+        if pod is None or deleting(pod):
+            self._marked.pop(object_key, None)
+            return None
+        eviction = self._eviction(pod)
+        if eviction is None:
+            if self._marked.pop(object_key, None) == uid(pod):
+                self._recorder.event(pod, "Normal", "DeviceTaintManagerEviction", "Cancelling deletion")
+            return None
+        self._marked[object_key] = uid(pod)
+        wait = (eviction.at - self._clock.now()).total_seconds()
+        if wait <= 0:
+            wait = self._bucket.take()
+        if wait > 0:
+            return wait
+        await self._evict(pod, eviction)
+        return None
+
+    async def _evict(self, pod: Plain, eviction: Eviction) -> None:
+        self._recorder.event(pod, "Normal", "DeviceTaintManagerEviction", "Marking for deletion")
+        now = self._clock.now()
+        await evict_pod(
+            self._client,
+            pod,
+            "DeletionByDeviceTaintManager",
+            "Device Taint manager: deleting due to NoExecute taint",
+            format_time(now),
+        )
+        self._marked.pop(key_of(pod), None)
+        self._deletions.inc()
+        self._latency.observe(max(0.0, (now - eviction.at).total_seconds()))
+        for rule_uid in eviction.rules:
+            self._evicted[rule_uid] += 1
+        for rule in self._rules.by_index("evicting", "yes"):
+            if uid(rule) in eviction.rules:
+                self.loop.add_after(f"rule:{name(rule)}", _STATUS_PERIOD)
+
+    async def _reconcile_rule(self, rule_name: str) -> float | None:
+        rule = self._rules.get(rule_name)
+        if rule is None:
+            return None
+        known = next(
+            (each for each in status(rule).get("conditions") or () if each["type"] == decisions.CONDITION), None
+        )
+        now = self._clock.now()
+        effect = str((spec(rule).get("taint") or {}).get("effect") or "")
+        if known is not None and known.get("observedGeneration") == rule["metadata"].get("generation", 0):
+            if effect == "None":
+                return None  # counted once per spec
+            left = _STATUS_PERIOD - (now - parse_time(known["lastTransitionTime"])).total_seconds()
+            if left > 0:
+                return left
+        counts = self._count(rule, effect)
+        new = decisions.rule_condition(rule, counts, now)
+        if known is None or {**known, "lastTransitionTime": ""} != {**new, "lastTransitionTime": ""}:
+            others = [each for each in status(rule).get("conditions") or () if each["type"] != decisions.CONDITION]
+            patch = {"metadata": {"uid": uid(rule)}, "status": {"conditions": [*others, new]}}
+            self._rules.observe(
+                await self._client.patch_plain(RULES, rule_name, patch, subresource="status", field_manager=self.name)
+            )
+        return _STATUS_PERIOD if counts.pods and effect == "NoExecute" else None
+
+    def _count(self, rule: Plain, effect: str) -> RuleCounts:
+        evicted = self._evicted[uid(rule)]
+        if effect == "NoExecute":
+            pods = self._pending(rule, None)
+            return RuleCounts(len(pods), len({namespace(pod) for pod in pods}), evicted=evicted)
+        if effect != "None":
+            return RuleCounts(evicted=evicted)
+        imagined = {**rule, "spec": {**spec(rule), "taint": {**spec(rule)["taint"], "effect": "NoExecute"}}}
+        pods = self._pending(rule, imagined)
+        published = sum(
+            decisions.rule_matches(
+                rule, {"driver": spec(each)["driver"], "pool": spec(each)["pool"]["name"], "device": device["name"]}
+            )
+            for each in self._newest_slices()
+            for device in spec(each).get("devices") or ()
+        )
+        allocated = sum(
+            decisions.rule_matches(rule, device)
+            for claim in self._selected(rule)
+            for device in decisions.devices_of(claim)
+        )
+        return RuleCounts(len(pods), len({namespace(pod) for pod in pods}), published, allocated, evicted)
+
+    def _pending(self, rule: Plain, imagined: Plain | None) -> list[Plain]:
+        """Pods that the rule (or what it would be) makes leave."""
+        found: dict[str, Plain] = {}
+        for claim in self._selected(rule):
+            for pod in self._consumers(claim):
+                eviction = self._eviction(pod, imagined) if not deleting(pod) else None
+                if eviction is not None and uid(rule) in eviction.rules:
+                    found[uid(pod)] = pod
+        return [*found.values()]
+
+    def _newest_slices(self) -> Iterable[Plain]:
+        for pool in self._slices.index_values("pool"):
+            members = self._slices.by_index("pool", pool)
+            newest = max(spec(each)["pool"].get("generation") or 0 for each in members)
+            yield from (each for each in members if (spec(each)["pool"].get("generation") or 0) == newest)
+
+
+def _evicts(rule: Plain) -> bool:
+    return bool((spec(rule).get("taint") or {}).get("effect") == "NoExecute")
+
+
+def _tainted(slice_: Plain) -> list[tuple[str, Plain]]:
+    return [
+        (device["name"], taint)
+        for device in spec(slice_).get("devices") or ()
+        for taint in device.get("taints") or ()
+        if taint.get("effect") == "NoExecute"
+    ]
+
+
+def device_values(claim: Plain) -> Iterable[str]:
+    values = {"any"}
+    for device in decisions.devices_of(claim):
+        values |= {f"driver={device['driver']}", f"pool={device['pool']}", f"device={device['device']}"}
+    return values if len(values) > 1 else ()

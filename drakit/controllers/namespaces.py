@@ -1,0 +1,156 @@
+"""Deleting namespaces: everything in them goes first, then the namespace's own finalizer (pkg/controller/namespace)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from lightkube.models.core_v1 import Namespace, Pod
+
+from drakit.api.errors import StatusError
+from drakit.client import Plain, Resource, resource_of
+from drakit.controllers.loop import Context, ControlLoop
+from drakit.controllers.objects import deleting, finalizers, name, set_condition, spec, status, uid
+from drakit.controllers.served import Served
+
+__all__ = ["Leftovers", "NamespaceController", "conditions"]
+
+NAMESPACES, PODS = resource_of(Namespace), resource_of(Pod)
+FINALIZER = "kubernetes"
+_WORKERS = 10
+_FIRST_LOOK, _LAST_LOOK = 0.1, 5.0
+
+
+@dataclass(slots=True)
+class Leftovers:
+    """What is still there after a round of deleting."""
+
+    counts: Counter[str] = field(default_factory=Counter)  # resource.group -> objects
+    held_by: Counter[str] = field(default_factory=Counter)  # finalizer -> objects
+    failures: list[str] = field(default_factory=list)
+
+
+def conditions(space: Plain, left: Leftovers, now: datetime) -> list[Plain]:
+    """The five conditions that tell why a namespace is still there."""
+    content = ", ".join(f"{resource} has {count} resource instances" for resource, count in sorted(left.counts.items()))
+    held = ", ".join(f"{finalizer} in {count} resource instances" for finalizer, count in sorted(left.held_by.items()))
+    entries = (
+        ("NamespaceDeletionDiscoveryFailure", "", "ResourcesDiscovered", "All resources successfully discovered", ""),
+        (
+            "NamespaceDeletionGroupVersionParsingFailure",
+            "",
+            "ParsedGroupVersions",
+            "All legacy kube types successfully parsed",
+            "",
+        ),
+        (
+            "NamespaceDeletionContentFailure",
+            "Failed to delete all resource types, " + f"{len(left.failures)} remaining: {', '.join(left.failures)}"
+            if left.failures
+            else "",
+            "ContentDeleted",
+            "All content successfully deleted, may be waiting on finalization",
+            "ContentDeletionFailed",
+        ),
+        (
+            "NamespaceContentRemaining",
+            f"Some resources are remaining: {content}" if content else "",
+            "ContentRemoved",
+            "All content successfully removed",
+            "SomeResourcesRemain",
+        ),
+        (
+            "NamespaceFinalizersRemaining",
+            f"Some content in the namespace has finalizers remaining: {held}" if held else "",
+            "ContentHasNoFinalizers",
+            "All content-preserving finalizers finished",
+            "SomeFinalizersRemain",
+        ),
+    )
+    result = list(status(space).get("conditions") or ())
+    for kind, trouble, good_reason, good, bad_reason in entries:
+        entry = {"type": kind, "status": "True", "reason": bad_reason, "message": trouble}
+        if not trouble:
+            entry = {"type": kind, "status": "False", "reason": good_reason, "message": good}
+        result = set_condition(result, entry, now)
+    return result
+
+
+class NamespaceController:
+    name = "namespace-controller"
+
+    def __init__(self, context: Context) -> None:
+        self._client, self._clock = context.client, context.clock
+        self._served = Served(context.client, context.gates)
+        self._rounds: Counter[str] = Counter()
+        self.loop = ControlLoop("namespace", self.reconcile, context, workers=_WORKERS)
+        self._namespaces = context.informers.plain(Namespace)
+        self._namespaces.add_handler(self._changed, lambda _, new: self._changed(new), self._gone)
+
+    async def run(self) -> None:
+        await self.loop.run()
+
+    def _changed(self, space: Plain) -> None:
+        if deleting(space):
+            self.loop.add(name(space))
+
+    def _gone(self, space: Plain) -> None:
+        self._rounds.pop(name(space), None)
+
+    async def reconcile(self, key: str) -> float | None:
+        space = self._namespaces.get(key)
+        if space is None or not deleting(space) or FINALIZER not in (spec(space).get("finalizers") or ()):
+            return None
+        if status(space).get("phase") != "Terminating":
+            space = await self._patch_status(space, {"phase": "Terminating"})
+        left = await self._delete_content(key)
+        if left.counts or left.failures:
+            new = conditions(space, left, self._clock.now())
+            if new != (status(space).get("conditions") or []):
+                await self._patch_status(space, {"conditions": new})
+            self._rounds[key] += 1
+            return min(_FIRST_LOOK * (1 << min(self._rounds[key], 10)), _LAST_LOOK)
+        await self._finalize(space)
+        return None
+
+    async def _delete_content(self, key: str) -> Leftovers:
+        left = Leftovers()
+        resources = sorted(
+            (each for each in await self._served.all() if each.namespaced), key=lambda each: (each.group, each.plural)
+        )
+        # Pods last but with the others' controllers unable to make new ones: the server refuses creates in a terminating namespace.
+        await asyncio.gather(*(self._delete_resource(key, resource, left) for resource in resources))
+        return left
+
+    async def _delete_resource(self, key: str, resource: Resource, left: Leftovers) -> None:
+        label = f"{resource.plural}.{resource.group}" if resource.group else f"{resource.plural}."
+        try:
+            if not (await self._client.list_plain(resource, namespace=key, limit=1, pages=1)).items:
+                return
+            await self._client.delete_collection(resource, namespace=key)
+            remaining = (await self._client.list_plain(resource, namespace=key)).items
+        except StatusError as error:
+            if error.code not in (404, 405):
+                left.failures.append(f"{label}: {error}")
+            return
+        if remaining:
+            left.counts[label] += len(remaining)
+            left.held_by.update(finalizer for obj in remaining for finalizer in finalizers(obj))
+
+    async def _patch_status(self, space: Plain, change: Plain) -> Plain:
+        patched = await self._client.patch_plain(
+            NAMESPACES, name(space), {"metadata": {"uid": uid(space)}, "status": change}, subresource="status"
+        )
+        self._namespaces.observe(patched)
+        return patched
+
+    async def _finalize(self, space: Plain) -> None:
+        kept = [each for each in spec(space).get("finalizers") or () if each != FINALIZER]
+        body = {**space, "spec": {**spec(space), "finalizers": kept}}
+        try:
+            await self._client.put_plain(NAMESPACES, body, subresource="finalize")
+        except StatusError as error:
+            if error.code != 404:
+                raise

@@ -1,0 +1,106 @@
+"""Pods leave nodes with NoExecute taints that they do not tolerate, or not for longer (pkg/controller/tainteviction)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from lightkube.models.core_v1 import Node, Pod, Taint, Toleration
+
+from drakit.api.typed import from_plain
+from drakit.controllers.loop import Context, ControlLoop
+from drakit.controllers.objects import Plain, deleting, format_time, key_of, name, parse_time, spec, uid
+from drakit.controllers.pods import evict_pod
+from drakit.scheduler.selectors import tolerates
+
+__all__ = ["NodeTaintController", "evicted_in"]
+
+_WORKERS = 8
+
+
+def evicted_in(pod: Plain, taints: list[Plain], now: datetime) -> float | None:
+    """Seconds until the pod has to leave; None when it may stay for good."""
+    tolerations = [from_plain(Toleration, each) for each in spec(pod).get("tolerations") or ()]
+    waits: list[float] = []
+    for plain in taints:
+        taint = from_plain(Taint, plain)
+        matching = [each for each in tolerations if tolerates(each, taint)]
+        if not matching:
+            return 0.0
+        limits = [each.tolerationSeconds for each in matching if each.tolerationSeconds is not None]
+        if limits:
+            since = parse_time(plain["timeAdded"]) if plain.get("timeAdded") else now
+            waits.append(max(0.0, min(limits) - (now - since).total_seconds()))
+    return min(waits, default=None)
+
+
+class NodeTaintController:
+    name = "taint-eviction-controller"
+
+    def __init__(self, context: Context) -> None:
+        self._client, self._clock = context.client, context.clock
+        self._recorder = context.recorder(self.name)
+        self.loop = ControlLoop("taint_eviction", self.reconcile, context, workers=_WORKERS)
+        self._marked: set[str] = set()  # UIDs of pods that wait for their eviction
+        self._deletions = context.metrics.counter(
+            "taint_eviction_controller_pod_deletions_total",
+            "Total number of Pods deleted by TaintEvictionController since its start",
+        )
+        self._nodes, self._pods = context.informers.plain(Node), context.informers.plain(Pod)
+        self._pods.add_index("node", lambda pod: (spec(pod)["nodeName"],) if spec(pod).get("nodeName") else ())
+        self._nodes.add_handler(self._node_added, self._node_updated)
+        self._pods.add_handler(self._pod_changed, self._pod_updated, lambda pod: self._marked.discard(uid(pod)))
+
+    async def run(self) -> None:
+        await self.loop.run()
+
+    def _node_added(self, node: Plain) -> None:
+        if _evicting(node):
+            self._enqueue_pods(node)
+
+    def _node_updated(self, old: Plain, new: Plain) -> None:
+        if _evicting(old) != _evicting(new):
+            self._enqueue_pods(new)
+
+    def _enqueue_pods(self, node: Plain) -> None:
+        for key in self._pods.index_keys("node", name(node)):
+            self.loop.add(key)
+
+    def _pod_changed(self, pod: Plain) -> None:
+        node = self._nodes.get(spec(pod).get("nodeName") or "")
+        if node is not None and _evicting(node):
+            self.loop.add(key_of(pod))
+
+    def _pod_updated(self, old: Plain, new: Plain) -> None:
+        if (spec(old).get("nodeName"), spec(old).get("tolerations")) != (
+            spec(new).get("nodeName"),
+            spec(new).get("tolerations"),
+        ):
+            self._pod_changed(new)
+
+    async def reconcile(self, key: str) -> float | None:
+        pod = self._pods.get(key)
+        if pod is None or deleting(pod):
+            return None
+        node = self._nodes.get(spec(pod).get("nodeName") or "")
+        taints = _evicting(node) if node is not None else []
+        wait = evicted_in(pod, taints, self._clock.now()) if taints else None
+        if wait is None:
+            if uid(pod) in self._marked:
+                self._marked.discard(uid(pod))
+                self._recorder.event(pod, "Normal", "TaintManagerEviction", f"Cancelling deletion of Pod {key}")
+            return None
+        self._marked.add(uid(pod))
+        if wait > 0:
+            return wait
+        self._recorder.event(pod, "Normal", "TaintManagerEviction", f"Marking for deletion Pod {key}")
+        stamp = format_time(self._clock.now())
+        if await evict_pod(
+            self._client, pod, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", stamp
+        ):
+            self._deletions.inc()
+        self._marked.discard(uid(pod))
+        return None
+
+
+def _evicting(node: Plain) -> list[Plain]:
+    return [taint for taint in spec(node).get("taints") or () if taint.get("effect") == "NoExecute"]

@@ -1,0 +1,146 @@
+"""Pods that nobody will end: on nodes that are gone, deleted before they had a node, or finished long ago in great numbers."""
+
+from __future__ import annotations
+
+from lightkube.models.core_v1 import Node, Pod
+
+from drakit.api.errors import StatusError
+from drakit.client import resource_of
+from drakit.controllers.loop import Context, ControlLoop
+from drakit.controllers.objects import (
+    Plain,
+    deleting,
+    format_time,
+    key_of,
+    name,
+    namespace,
+    pod_finished,
+    spec,
+    status,
+    uid,
+)
+
+__all__ = ["PodGarbageCollector"]
+
+PODS, NODES = resource_of(Pod), resource_of(Node)
+_WORKERS = 4
+_QUARANTINE = 40.0  # a node object may come back
+_PERIOD = 20.0
+_FINISHED = "finished"  # the queue key for counting finished pods
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+
+
+class PodGarbageCollector:
+    name = "pod-garbage-collector-controller"
+
+    def __init__(self, context: Context) -> None:
+        self._client, self._clock = context.client, context.clock
+        self._threshold = context.terminated_pod_threshold
+        self.loop = ControlLoop("podgc", self.reconcile, context, workers=_WORKERS)
+        self._missing: dict[str, float] = {}  # node -> when we first missed it
+        self._nodes = context.informers.plain(Node)
+        self._pods = context.informers.plain(Pod)
+        self._pods.add_index("node", lambda pod: (spec(pod)["nodeName"],) if spec(pod).get("nodeName") else ())
+        self._pods.add_index("finished", lambda pod: ("yes",) if pod_finished(pod) else ())
+        self._pods.add_handler(self._pod_changed, lambda _, pod: self._pod_changed(pod))
+        self._nodes.add_handler(self._node_added, self._node_updated, self._node_removed)
+
+    async def run(self) -> None:
+        self.loop.add(_FINISHED)
+        await self.loop.run()
+
+    def _pod_changed(self, pod: Plain) -> None:
+        node = spec(pod).get("nodeName")
+        if not node:
+            if deleting(pod):
+                self.loop.add(f"pod:{key_of(pod)}")
+        elif node not in self._nodes and self._nodes.synced.is_set():
+            self.loop.add(f"node:{node}")
+
+    def _node_added(self, node: Plain) -> None:
+        self._missing.pop(name(node), None)
+
+    def _node_updated(self, _: Plain, node: Plain) -> None:
+        if _out_of_service(node):
+            self.loop.add(f"node:{name(node)}")
+
+    def _node_removed(self, node: Plain) -> None:
+        self.loop.add(f"node:{name(node)}")
+
+    async def reconcile(self, key: str) -> float | None:
+        if key == _FINISHED:
+            await self._trim_finished()
+            return _PERIOD
+        kind, _, target = key.partition(":")
+        if kind == "pod":
+            pod = self._pods.get(target)
+            if pod is not None and deleting(pod) and not spec(pod).get("nodeName"):
+                await self._end(pod)
+            return None
+        return await self._reconcile_node(target)
+
+    async def _reconcile_node(self, node_name: str) -> float | None:
+        node = self._nodes.get(node_name)
+        pods = self._pods.by_index("node", node_name)
+        if node is not None:
+            self._missing.pop(node_name, None)
+            if _out_of_service(node):
+                for pod in pods:
+                    if deleting(pod):
+                        await self._end(pod, "node is out of service")
+            return None
+        if not pods:
+            self._missing.pop(node_name, None)
+            return None
+        now = self._clock.monotonic()
+        left = self._missing.setdefault(node_name, now) + _QUARANTINE - now
+        if left > 0:
+            return left
+        try:
+            await self._client.get_plain(NODES, node_name)
+            return None
+        except StatusError as error:
+            if error.code != 404:
+                raise
+        for pod in pods:
+            await self._end(pod, "node no longer exists")
+        self._missing.pop(node_name, None)
+        return None
+
+    async def _end(self, pod: Plain, cause: str = "") -> None:
+        """Mark it failed where it had not finished, then delete it at once."""
+        try:
+            if cause and not pod_finished(pod):
+                target = {
+                    "type": "DisruptionTarget",
+                    "status": "True",
+                    "reason": "DeletionByPodGC",
+                    "message": f"PodGC: {cause}",
+                    "lastTransitionTime": format_time(self._clock.now()),
+                }
+                patch = {"metadata": {"uid": uid(pod)}, "status": {"phase": "Failed", "conditions": [target]}}
+                await self._client.patch_plain(
+                    PODS, name(pod), patch, namespace=namespace(pod), kind="strategic", subresource="status"
+                )
+            answer = await self._client.delete(PODS, name(pod), namespace=namespace(pod), uid=uid(pod), grace_seconds=0)
+        except StatusError as error:
+            if error.code not in (404, 409):
+                raise
+            return
+        self._pods.observe_deleted(key_of(pod), uid(pod), answer)
+
+    async def _trim_finished(self) -> None:
+        excess = self._pods.index_count("finished", "yes") - self._threshold
+        if self._threshold <= 0 or excess <= 0:
+            return
+        finished = sorted(
+            self._pods.by_index("finished", "yes"), key=lambda pod: pod["metadata"].get("creationTimestamp") or ""
+        )
+        for pod in finished[:excess]:
+            await self._end(pod)
+
+
+def _out_of_service(node: Plain) -> bool:
+    ready = next((each for each in status(node).get("conditions") or () if each["type"] == "Ready"), None)
+    tainted = any(taint["key"] == OUT_OF_SERVICE for taint in spec(node).get("taints") or ())
+    return tainted and (ready is None or ready["status"] != "True")

@@ -1,0 +1,114 @@
+"""ResourcePoolStatusRequests: each is answered once, then kept for an hour (views in `pool_views`)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from lightkube.models.resource_v1 import DeviceTaintRule, ResourceClaim, ResourceSlice
+from lightkube.models.resource_v1alpha3 import ResourcePoolStatusRequest
+
+from drakit.api.errors import StatusError
+from drakit.client import resource_of
+from drakit.controllers.device_taints import device_values
+from drakit.controllers.loop import Context, ControlLoop
+from drakit.controllers.objects import Plain, name, parse_time, spec, status, uid
+from drakit.controllers.pool_views import INCOMPLETE, pool_request_status
+
+__all__ = ["PoolStatusController", "expires_in"]
+
+REQUESTS = resource_of(ResourcePoolStatusRequest)
+_RETRIES = 5
+_ANSWERED_TTL = 3600.0
+_PENDING_TTL = 24 * 3600.0
+_DURATIONS = (0.001, 0.004, 0.016, 0.064, 0.256, 1.024, 4.096, 16.384)
+
+
+def expires_in(request: Plain, now: datetime) -> float:
+    """Seconds until the request is cleaned up."""
+    since, ttl = request["metadata"].get("creationTimestamp") or "", _PENDING_TTL
+    if status(request):
+        ended = [each for each in status(request).get("conditions") or () if each["type"] in ("Complete", "Failed")]
+        since, ttl = (ended[0]["lastTransitionTime"] if ended else since), _ANSWERED_TTL
+    return ttl - (now - parse_time(since)).total_seconds() if since else ttl
+
+
+class PoolStatusController:
+    name = "resourcepoolstatusrequest-controller"
+
+    def __init__(self, context: Context) -> None:
+        self._client, self._clock = context.client, context.clock
+        self.loop = ControlLoop("resource_pool_status_request", self.reconcile, context, workers=1)
+        informers = context.informers
+        self._requests = informers.plain(ResourcePoolStatusRequest)
+        self._slices, self._claims, self._rules = (
+            informers.plain(ResourceSlice),
+            informers.plain(ResourceClaim),
+            informers.plain(DeviceTaintRule),
+        )
+        self._slices.add_index("driver", lambda each: (spec(each)["driver"],))
+        self._claims.add_index("device", device_values)
+        self._attempts: dict[str, int] = {}
+        prefix = "resourcepoolstatusrequest_controller"
+        self._processed = context.metrics.counter(
+            f"{prefix}_requests_processed_total", "Requests answered", ("driver_name",)
+        )
+        self._errors = context.metrics.counter(
+            f"{prefix}_request_processing_errors_total", "Requests that failed", ("driver_name",)
+        )
+        self._duration = context.metrics.histogram(
+            f"{prefix}_request_processing_duration_seconds", "Time to answer a request", _DURATIONS, ("driver_name",)
+        )
+        self._requests.add_handler(self._changed, lambda _, new: self._changed(new), self._removed)
+
+    async def run(self) -> None:
+        await self.loop.run()
+
+    def _changed(self, request: Plain) -> None:
+        self.loop.add(name(request))
+
+    def _removed(self, request: Plain) -> None:
+        self._attempts.pop(uid(request), None)
+
+    async def reconcile(self, key: str) -> float | None:
+        request = self._requests.get(key)
+        if request is None:
+            return None
+        left = expires_in(request, self._clock.now())
+        if left <= 0:
+            await self._delete(request)
+            return None
+        if status(request) or self._attempts.get(uid(request), 0) > _RETRIES:
+            return left
+        return await self._answer(request)
+
+    async def _answer(self, request: Plain) -> float | None:
+        started, driver = self._clock.monotonic(), spec(request)["driver"]
+        answer = pool_request_status(
+            request,
+            self._slices.by_index("driver", driver),
+            self._claims.by_index("device", f"driver={driver}"),
+            self._rules.list(),
+            self._clock.now(),
+        )
+        incomplete = any(
+            str(each.get("validationError") or "").startswith(INCOMPLETE) for each in answer.get("pools") or ()
+        )
+        if incomplete:
+            # A driver is probably in the middle of publishing: try a few times, then leave the request without an answer.
+            attempts = self._attempts[uid(request)] = self._attempts.get(uid(request), 0) + 1
+            self._errors.inc(driver)
+            return 0.005 * 2**attempts if attempts <= _RETRIES else None
+        patch = {"metadata": {"uid": uid(request)}, "status": answer}
+        self._requests.observe(await self._client.patch_plain(REQUESTS, name(request), patch, subresource="status"))
+        self._processed.inc(driver)
+        self._duration.observe(self._clock.monotonic() - started, driver)
+        return _ANSWERED_TTL
+
+    async def _delete(self, request: Plain) -> None:
+        try:
+            answer = await self._client.delete(REQUESTS, name(request), uid=uid(request))
+        except StatusError as error:
+            if error.code not in (404, 409):
+                raise
+            return
+        self._requests.observe_deleted(name(request), uid(request), answer)
