@@ -41,6 +41,7 @@ class Mount:
     container_path: str
     read_only: bool = False
     propagation: str = ""  # "", HostToContainer, Bidirectional
+    optional: bool = False  # a convenience (hosts file, termination log) that a runtime without mounts may leave out
 
 
 @dataclass(frozen=True)

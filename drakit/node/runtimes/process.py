@@ -44,6 +44,7 @@ class ProcessRuntime(LocalRuntime):
     def __init__(self, root: Path, *, cdi: CdiCache, images: Path | None = None, bwrap: str | None = None) -> None:
         super().__init__(root, cdi=cdi, images=images)
         self._bwrap = find() if bwrap is None else bwrap
+        self._pids: dict[str, int] = {}
 
     async def info(self) -> RuntimeInfo:
         if not self._bwrap:
@@ -60,7 +61,7 @@ class ProcessRuntime(LocalRuntime):
         return Launch([self._bwrap, *self._arguments(box), "--", *box.argv], {"PATH": os.defpath})
 
     def _bare(self, box: Box) -> Launch:
-        wanted = [m.container_path for m in box.config.mounts if m.host_path != m.container_path]
+        wanted = [m.container_path for m in box.config.mounts if m.host_path != m.container_path and not m.optional]
         wanted += [m["containerPath"] for m in box.edits.mounts if m["hostPath"] != m["containerPath"]]
         wanted += [n["path"] for n in box.edits.device_nodes if not os.path.exists(n["path"])]
         if wanted:
@@ -129,8 +130,6 @@ class ProcessRuntime(LocalRuntime):
 
     async def _clean(self, box: Box) -> None:
         rootfs.unmount(box.directory / "rootfs")
-
-    _pids: dict[str, int] = {}
 
 
 def _inner_pid(pid: int) -> int:
