@@ -1,8 +1,8 @@
 """How fast the allocator is: the hard vectors beside Kubernetes, and the growth of the cost of a pod with the cluster.
 
-    python -m bench.allocator            both tables
-    python -m bench.allocator hard       each hard vector beside kubernetes_ms
-    python -m bench.allocator growth     10,000 one-device pods on 1,000, 5,000 and 20,000 nodes x 8 devices, with memory
+python -m bench.allocator            both tables
+python -m bench.allocator hard       each hard vector beside kubernetes_ms
+python -m bench.allocator growth     10,000 one-device pods on 1,000, 5,000 and 20,000 nodes x 8 devices, with memory
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def hard() -> bool:
             total_first += times[0]
             total_best += min(times)
             shown = f"{vector['kubernetes_ms']:.1f}" + ("*" if vector.get("kubernetes_gave_up") else "")
-            print(f"{vector['id']:<48}{shown:>14}{times[0]:>10.2f}{min(times):>10.2f}{answer.steps:>8}  {text or vector['outcome']}")
+            print(
+                f"{vector['id']:<48}{shown:>14}{times[0]:>10.2f}{min(times):>10.2f}{answer.steps:>8}  {text or vector['outcome']}"
+            )
     print(f"{'all':<48}{'':>14}{total_first:>10.2f}{total_best:>10.2f}          (* gave up at 10 s)")
     return agree
 
@@ -90,7 +92,10 @@ def growth(nodes: int, *, unique: bool) -> dict[str, float]:
     inventory.set_class(
         from_plain(
             DeviceClass,
-            {"metadata": {"name": "gpu"}, "spec": {"selectors": [{"cel": {"expression": 'device.driver == "gpu.example.com"'}}]}},
+            {
+                "metadata": {"name": "gpu"},
+                "spec": {"selectors": [{"cel": {"expression": 'device.driver == "gpu.example.com"'}}]},
+            },
         )
     )
     for number in range(nodes):
@@ -156,11 +161,21 @@ def growth_table() -> None:
     for unique in (False, True):
         what = "every device has its own attributes (a uuid)" if unique else "devices look alike"
         print(f"\n10,000 one-device pods, choice of the node included; {what}")
-        print(f"{'nodes':>7}{'devices':>9}{'us a pod':>10}{'x':>6}{'first pod ms':>14}{'load s':>8}{'inventory MB':>14}{'RSS MB at end':>15}")
+        print(
+            f"{'nodes':>7}{'devices':>9}{'us a pod':>10}{'x':>6}{'first pod ms':>14}{'load s':>8}{'inventory MB':>14}{'RSS MB at end':>15}"
+        )
         base = 0.0
         for nodes in NODES:
             # A fresh process each, so that the memory figure is this size's own.
-            command = [sys.executable, "-m", "bench.allocator", "one", "--nodes", str(nodes), *(["--unique"] if unique else [])]
+            command = [
+                sys.executable,
+                "-m",
+                "bench.allocator",
+                "one",
+                "--nodes",
+                str(nodes),
+                *(["--unique"] if unique else []),
+            ]
             row = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
             base = base or row["us_per_pod"]
             print(
@@ -170,7 +185,9 @@ def growth_table() -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.allocator", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.allocator", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("what", nargs="?", default="all", choices=("all", "hard", "growth", "one"))
     parser.add_argument("--nodes", type=int, default=1_000)
     parser.add_argument("--unique", action="store_true")

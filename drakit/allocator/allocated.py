@@ -11,6 +11,7 @@ from typing import Any
 
 from lightkube.models.resource_v1 import DeviceRequestAllocationResult, ResourceClaim
 
+from drakit.allocator.claims import name_of, results_of
 from drakit.allocator.devices import PoolKey, nano
 from drakit.allocator.pools import Layout
 
@@ -96,16 +97,13 @@ class Allocated:
 
     def set_claim(self, claim: ResourceClaim) -> None:
         """A claim was added or changed. With an allocation it replaces an assumed one; without, an assumed one stays."""
-        metadata = claim.metadata
-        uid = (metadata.uid if metadata is not None else None) or ""
-        if metadata is not None:
-            self._names[uid] = f"{metadata.namespace}/{metadata.name}"
-        allocation = claim.status.allocation if claim.status is not None else None
-        if allocation is None:
+        uid = (claim.metadata.uid if claim.metadata is not None else None) or ""
+        self._names[uid] = name_of(claim)
+        results = results_of(claim)
+        if results is None:
             self._replace(self._written, uid, [])
             return
-        results = allocation.devices.results if allocation.devices is not None else None
-        holds = [hold for hold in map(_typed_hold, results or ()) if hold is not None]
+        holds = [hold for hold in map(_typed_hold, results) if hold is not None]
         self._replace(self._assumed, uid, [])
         self._replace(self._written, uid, holds)
 

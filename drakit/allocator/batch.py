@@ -14,6 +14,7 @@ from lightkube.models.resource_v1 import DeviceSubRequest, DeviceToleration, Exa
 
 from drakit.allocator.allocated import Allocated
 from drakit.allocator.capacity import CapacityRule, Consumed
+from drakit.allocator.claims import class_expressions, constraints_of, expressions, requests_of
 from drakit.allocator.devices import PoolKey
 from drakit.allocator.features import Features
 from drakit.allocator.inventory import Inventory
@@ -82,13 +83,12 @@ def feasible_nodes(
     mask, exact = index.all_nodes, True
     wanted: dict[_Demand, int] = {}
     for claim in claims:
-        devices = claim.spec.devices if claim.spec is not None else None
-        requests = (devices.requests if devices is not None else None) or ()
-        exact = exact and not (devices is not None and devices.constraints)
-        for request in requests:
-            options: list[tuple[_Demand, int] | None] = [
-                index.demand(spec) for spec in request.firstAvailable or [request.exactly] if spec is not None
-            ]
+        exact = exact and not constraints_of(claim)
+        for request in requests_of(claim):
+            specs: list[ExactDeviceRequest | DeviceSubRequest] = list(request.firstAvailable or ())
+            if request.exactly is not None:
+                specs.append(request.exactly)
+            options = [index.demand(spec) for spec in specs]
             if any(option is None for option in options):
                 exact = False  # cannot be judged here: `allocate` has something to say on any node
                 continue
@@ -146,7 +146,11 @@ class _Demand:
         dedicated, shared = held.masks(layout)
         mask &= ~dedicated
         if shared & mask:
-            mask = mask & ~shared if not self.features.ConsumableCapacity else self._with_capacity_left(pool, allocated, mask, shared)
+            mask = (
+                mask & ~shared
+                if not self.features.ConsumableCapacity
+                else self._with_capacity_left(pool, allocated, mask, shared)
+            )
         return mask
 
     def _without_state(self, layout: Layout, skips: bool) -> int:
@@ -276,7 +280,8 @@ class _Index:
     def _local_views(self, node: Node, name: str) -> list[PoolView | None]:
         inventory = self._inventory
         return [
-            inventory.pools[key].view(node, name, self._features, inventory.layouts) for key in inventory.local_pools(name)
+            inventory.pools[key].view(node, name, self._features, inventory.layouts)
+            for key in inventory.local_pools(name)
         ]
 
     def _count(self, demand: _Demand, name: str) -> None:
@@ -306,10 +311,9 @@ class _Index:
         cls = inventory.classes.get(spec.deviceClassName)
         if cls is None or any(selector.cel is None for selector in spec.selectors or ()):
             return None
-        class_selectors = (cls.spec.selectors if cls.spec is not None else None) or ()
         selection = inventory.selections.of(
-            tuple(selector.cel.expression for selector in class_selectors if selector.cel is not None),
-            tuple(selector.cel.expression for selector in spec.selectors or () if selector.cel is not None),
+            class_expressions(cls),
+            expressions(spec.selectors),
             lists=features.ListTypeAttributes,
             consumable=features.ConsumableCapacity,
         )

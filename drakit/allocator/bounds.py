@@ -167,7 +167,9 @@ class Bounds:
         """Per pool with counters: what every device of the mask takes at least."""
         found = self._cheapest.get(mask)
         if found is None:
-            found = self._cheapest[mask] = [self._cheapest_in(mask, which) for which in range(len(self._problem.counters))]
+            found = self._cheapest[mask] = [
+                self._cheapest_in(mask, which) for which in range(len(self._problem.counters))
+            ]
         return found
 
     def _cheapest_in(self, mask: int, which: int) -> dict[str, int]:
@@ -228,9 +230,7 @@ class Bounds:
         if not subject:
             return ()
         # All subjects need the element: the one with the fewest decides.
-        tables = [
-            {e for a, _ in entry.options for e in a.groups[a.constraints.index(constraint)]} for entry in subject
-        ]
+        tables = [{e for a, _ in entry.options for e in a.groups[a.constraints.index(constraint)]} for entry in subject]
         fewest = min(tables, key=len)
         if constraint.stack:
             fewest = fewest & constraint.stack[-1]
@@ -309,7 +309,9 @@ def _always(entry: _Entry, constraint: Constraint) -> bool:
     return all(constraint in alternative.constraints for alternative, _ in entry.options)
 
 
-def _restrict(entries: list[_Entry], claim: int, constraint: Constraint, element: tuple[str, Any]) -> list[_Entry] | None:
+def _restrict(
+    entries: list[_Entry], claim: int, constraint: Constraint, element: tuple[str, Any]
+) -> list[_Entry] | None:
     restricted = []
     for entry in entries:
         if entry.claim != claim:

@@ -38,10 +38,10 @@ class Consumed:
     limits: Mapping[str, int]
 
     def fits(self, *used: Mapping[str, int]) -> bool:
-        for name, amount in self.amounts.items():
-            if amount + sum(taken.get(name, 0) for taken in used) > self.limits[name]:
-                return False
-        return True
+        return all(
+            amount + sum(taken.get(name, 0) for taken in used) <= self.limits[name]
+            for name, amount in self.amounts.items()
+        )
 
 
 def consume(requests: Mapping[str, Quantity], shape: Shape, *, fractional: bool) -> Consumed | CapacityFault | str:

@@ -32,7 +32,7 @@ from drakit.allocator.allocated import Allocated
 from drakit.allocator.devices import PoolKey
 from drakit.allocator.inventory import Inventory
 
-__all__ = ["apply", "claim_name"]
+__all__ = ["Change", "apply"]
 
 Change = Mapping[str, Any]
 
@@ -73,16 +73,6 @@ def _labelled(node: Node, labels: Mapping[str, str | None]) -> Node:
     return changed
 
 
-def claim_name(claim: ResourceClaim | Mapping[str, Any]) -> str:
-    if isinstance(claim, Mapping):
-        metadata = claim.get("metadata") or {}
-        namespace, name = metadata.get("namespace"), metadata.get("name")
-    else:
-        namespace = claim.metadata.namespace if claim.metadata is not None else None
-        name = claim.metadata.name if claim.metadata is not None else None
-    return f"{namespace}/{name}" if namespace else name or ""
-
-
 def _declaring(node: Node, feature: str) -> Node:
     changed = copy.copy(node)
     changed.status = copy.copy(node.status) if node.status is not None else NodeStatus()
@@ -107,7 +97,12 @@ def _with_class(inventory: Inventory, change: Change) -> Inventory:
 
 
 def _change_claims(claims: list[dict[str, Any]], change: Change) -> None:
-    claim = next(claim for claim in claims if claim_name(claim) == change["claim"])
+    namespace, slash, name = change["claim"].rpartition("/")
+    claim = next(
+        claim
+        for claim in claims
+        if claim["metadata"]["name"] == name and claim["metadata"].get("namespace", "") == (namespace if slash else "")
+    )
     devices = claim["spec"]["devices"]
     if change["op"] == "drop-constraint":
         del devices["constraints"][change["index"]]  # several: from the last on

@@ -69,7 +69,9 @@ class PoolCounters:
 
     def _read_holds(self, held: HeldPool) -> None:
         layout = self.pool.layout
-        drawing = [(layout.names[n - self.offset], consumes) for n, consumes in self.consumes.items()] + self.pool.others
+        drawing = [
+            (layout.names[n - self.offset], consumes) for n, consumes in self.consumes.items()
+        ] + self.pool.others
         for name, consumes in drawing:
             if name in held.devices:
                 for index, amount in self._amounts(consumes):

@@ -1,8 +1,8 @@
 """What ends an attempt early, inside the package only: `allocate` turns each into a Failure.
 
-    Stop
-    ├── Fatal      the claims, classes or slices are wrong: the attempt is over for all nodes
-    └── GaveUp     the budget is spent
+Stop
+├── Fatal      the claims, classes or slices are wrong: the attempt is over for all nodes
+└── GaveUp     the budget is spent
 """
 
 from __future__ import annotations

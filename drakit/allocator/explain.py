@@ -15,6 +15,7 @@ from lightkube.models.resource_v1 import ResourceClaim
 
 from drakit.allocator.allocated import Allocated
 from drakit.allocator.capacity import Consumed
+from drakit.allocator.claims import name_of
 from drakit.allocator.features import Features
 from drakit.allocator.inventory import Inventory
 from drakit.allocator.outcome import Blocker, ClaimReason, Explanation, Held, RequestReason, SelectorStep
@@ -45,19 +46,16 @@ def explain(
     suggestions = suggester.suggestions()
     blockers += suggester.blockers()
     if not blockers:
-        blockers.append(Blocker("together", "each request alone could be served, but no choice of devices serves all together"))
+        blockers.append(
+            Blocker("together", "each request alone could be served, but no choice of devices serves all together")
+        )
     claim_reasons = tuple(
-        ClaimReason(_claim_name(claim), tuple(found)) for claim, found in zip(claims, reasons, strict=True)
+        ClaimReason(name_of(claim), tuple(found)) for claim, found in zip(claims, reasons, strict=True)
     )
-    summary = f"cannot allocate all claims on node {view.node_name}: " + "; ".join(blocker.text for blocker in blockers[:3])
+    summary = f"cannot allocate all claims on node {view.node_name}: " + "; ".join(
+        blocker.text for blocker in blockers[:3]
+    )
     return Explanation(view.node_name, summary, claim_reasons, tuple(blockers), tuple(suggestions))
-
-
-def _claim_name(claim: ResourceClaim) -> str:
-    metadata = claim.metadata
-    if metadata is None:
-        return ""
-    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name or ""
 
 
 def _pool_blockers(problem: Problem) -> list[Blocker]:
@@ -187,7 +185,11 @@ class _Reader:
         claim, request = alternative.slot.claim_name, alternative.full_name
         reason = self.reason()
         where = f"claim {claim}, request {request}"
-        wants = "all matching devices" if alternative.all_mode else f"{alternative.count} device{'s' * (alternative.count != 1)}"
+        wants = (
+            "all matching devices"
+            if alternative.all_mode
+            else f"{alternative.count} device{'s' * (alternative.count != 1)}"
+        )
         found: list[Blocker] = []
 
         def add(kind: str, text: str, **data: Any) -> None:
@@ -200,14 +202,20 @@ class _Reader:
             if step.rejected and (not alternative.all_mode or not reason.selected):
                 seen = "; ".join(f"{count} with {value}" for value, count in step.values[:3])
                 total = step.passed + step.rejected
-                text = f"{step.conjunct} ({step.source}) turns away {step.rejected} of {total}" + (f": {seen}" if seen else "")
+                text = f"{step.conjunct} ({step.source}) turns away {step.rejected} of {total}" + (
+                    f": {seen}" if seen else ""
+                )
                 kind = "class" if step.source.startswith("class ") else "selector"
                 add(kind, text, conjunct=step.conjunct, rejected=step.rejected, of=total)
         if reason.busy:
             holders = Counter(holder for held in reason.busy for holder in held.holders)
             names = ", ".join(name for name, _ in holders.most_common(3))
             count = len(reason.busy)
-            add("busy", f"{count} matching device{'s are' if count != 1 else ' is'} held by {names}", devices=[h.device for h in reason.busy])
+            add(
+                "busy",
+                f"{count} matching device{'s are' if count != 1 else ' is'} held by {names}",
+                devices=[h.device for h in reason.busy],
+            )
         unreachable = (reason.in_class and not reason.selected and not reason.steps) or 0
         if unreachable:
             add("placement", "matching devices are reachable from other nodes only")

@@ -26,7 +26,12 @@ class _CachedView:
     __slots__ = ("labels", "local", "pools", "shared", "view")
 
     def __init__(
-        self, view: NodeView, labels: Mapping[str, str], local: int, shared: int, pools: dict[PoolKey, tuple[int, PoolView | None]]
+        self,
+        view: NodeView,
+        labels: Mapping[str, str],
+        local: int,
+        shared: int,
+        pools: dict[PoolKey, tuple[int, PoolView | None]],
     ) -> None:
         self.view = view
         self.labels = labels
@@ -158,7 +163,11 @@ class Inventory:
 
     def _with_rules(self, record: SliceRecord) -> SliceRecord:
         # Upstream leaves the order of rules open; by name is as good as any, and repeatable.
-        rules = [self._rules[name] for name in sorted(self._rules) if _applies(self._rules[name][0], record.driver, record.pool)]
+        rules = [
+            self._rules[name]
+            for name in sorted(self._rules)
+            if _applies(self._rules[name][0], record.driver, record.pool)
+        ]
 
         def taints_of(device: str) -> tuple[Taint, ...]:
             return tuple(taint for rule, taint in rules if _applies_to_device(rule, device))

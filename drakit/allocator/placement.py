@@ -49,7 +49,6 @@ class _Requirement:
             return False
         return left > right if self.operator == "Gt" else left < right
 
-
     def example(self) -> str | None:
         """A value that satisfies the requirement; None when that is the absence of the label."""
         match self.operator:
@@ -118,7 +117,11 @@ def parse_placement(node_name: str | None, all_nodes: bool | None, selector: Nod
     error = ""
     if selector is not None:
         try:
-            terms = [_parse_term(term, f"nodeSelectorTerms[{i}]") for i, term in enumerate(selector.nodeSelectorTerms or ()) if _has(term)]
+            terms = [
+                _parse_term(term, f"nodeSelectorTerms[{i}]")
+                for i, term in enumerate(selector.nodeSelectorTerms or ())
+                if _has(term)
+            ]
         except PlacementError as exc:
             error = str(exc)
     return Placement(node_name or "", bool(all_nodes), selector, tuple(terms), error)
@@ -131,7 +134,9 @@ def _has(term: NodeSelectorTerm) -> bool:
 
 def _parse_term(term: NodeSelectorTerm, path: str) -> _Term:
     return _Term(
-        labels=tuple(_label_requirement(r, f"{path}.matchExpressions[{i}]") for i, r in enumerate(term.matchExpressions or ())),
+        labels=tuple(
+            _label_requirement(r, f"{path}.matchExpressions[{i}]") for i, r in enumerate(term.matchExpressions or ())
+        ),
         fields=tuple(_field_requirement(r, f"{path}.matchFields[{i}]") for i, r in enumerate(term.matchFields or ())),
     )
 
@@ -143,19 +148,29 @@ def _label_requirement(requirement: NodeSelectorRequirement, path: str) -> _Requ
         raise PlacementError(f'{path}.operator: Unsupported value: "{operator}": supported values: {supported}')
     _check_key(requirement.key, path)
     if operator in ("In", "NotIn") and not values:
-        raise PlacementError(f"{path}.values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty")
+        raise PlacementError(
+            f"{path}.values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"
+        )
     if operator in ("Exists", "DoesNotExist") and values:
-        raise PlacementError(f"{path}.values: Invalid value: {_go_list(values)}: values set must be empty for exists and does not exist")
+        raise PlacementError(
+            f"{path}.values: Invalid value: {_go_list(values)}: values set must be empty for exists and does not exist"
+        )
     if operator in ("Gt", "Lt"):
         if len(values) != 1:
-            raise PlacementError(f"{path}.values: Invalid value: {_go_list(values)}: for 'Gt', 'Lt' operators, exactly one value is required")
+            raise PlacementError(
+                f"{path}.values: Invalid value: {_go_list(values)}: for 'Gt', 'Lt' operators, exactly one value is required"
+            )
         try:
             _int64(values[0])
         except ValueError:
-            raise PlacementError(f'{path}.values[0]: Invalid value: "{values[0]}": for \'Gt\', \'Lt\' operators, the value must be an integer') from None
+            raise PlacementError(
+                f"{path}.values[0]: Invalid value: \"{values[0]}\": for 'Gt', 'Lt' operators, the value must be an integer"
+            ) from None
     for i, value in enumerate(values):
         if value and (len(value) > 63 or not _NAME.match(value)):
-            raise PlacementError(f'{path}.values[{i}][{requirement.key}]: Invalid value: "{value}": not a valid label value')
+            raise PlacementError(
+                f'{path}.values[{i}][{requirement.key}]: Invalid value: "{value}": not a valid label value'
+            )
     return _Requirement(requirement.key, operator, values)
 
 

@@ -22,6 +22,7 @@ from lightkube.models.resource_v1 import (
 
 from drakit.allocator.allocated import Allocated
 from drakit.allocator.capacity import CapacityFault, CapacityRule, Consumed
+from drakit.allocator.claims import class_expressions, constraints_of, expressions, name_of, requests_of
 from drakit.allocator.constraints import Constraint, Elements, elements_of
 from drakit.allocator.counters import PoolCounters
 from drakit.allocator.devices import Shape
@@ -171,12 +172,10 @@ class Problem:
     # Claims and requests
 
     def _add_claim(self, index: int, claim: ResourceClaim) -> None:
-        metadata = claim.metadata
-        name = f"{metadata.namespace}/{metadata.name}" if metadata is not None and metadata.namespace else _name(claim)
-        devices = claim.spec.devices if claim.spec is not None else None
+        name = name_of(claim)
         slots: list[Slot] = []
         fewest = 0
-        for request in (devices.requests if devices is not None else None) or ():
+        for request in requests_of(claim):
             slot = Slot(claim, index, name, request)
             self._check_gates(slot)
             slot.alternatives = self._alternatives(slot)
@@ -189,7 +188,7 @@ class Problem:
                 claim=name,
             )
         constraints = []
-        for number, constraint in enumerate((devices.constraints if devices is not None else None) or ()):
+        for number, constraint in enumerate(constraints_of(claim)):
             if constraint.matchAttribute is None and constraint.distinctAttribute is None:
                 raise Fatal(
                     f"claim {name}, constraint #{number}: empty constraint (unsupported constraint type?)",
@@ -229,7 +228,9 @@ class Problem:
     def _alternatives(self, slot: Slot) -> list[Alternative]:
         request = slot.request
         if slot.is_list:
-            found = [Alternative(slot, sub, sub.name, f"{request.name}/{sub.name}") for sub in request.firstAvailable or ()]
+            found = [
+                Alternative(slot, sub, sub.name, f"{request.name}/{sub.name}") for sub in request.firstAvailable or ()
+            ]
         else:
             exactly = request.exactly or ExactDeviceRequest(deviceClassName="")
             found = [Alternative(slot, exactly, request.name, request.name)]
@@ -244,7 +245,9 @@ class Problem:
         if spec.derivedAttributes:
             if not self.features.DerivedAttributes:
                 raise Fatal(
-                    f"{where}: cannot handle request with derived attributes, the feature is disabled", "feature-disabled", **names
+                    f"{where}: cannot handle request with derived attributes, the feature is disabled",
+                    "feature-disabled",
+                    **names,
                 )
             alternative.derived = {derived.name: derived.expression for derived in spec.derivedAttributes}
         for number, selector in enumerate(spec.selectors or ()):
@@ -284,10 +287,9 @@ class Problem:
             raise Fatal(f"{where}: unsupported count mode {spec.allocationMode}", "request-type", **names)
 
     def _selection(self, cls: DeviceClass, spec: ExactDeviceRequest | DeviceSubRequest) -> Selection:
-        selectors = (cls.spec.selectors if cls.spec is not None else None) or ()
         return self.inventory.selections.of(
-            tuple(selector.cel.expression for selector in selectors if selector.cel is not None),
-            tuple(selector.cel.expression for selector in spec.selectors or () if selector.cel is not None),
+            class_expressions(cls),
+            expressions(spec.selectors),
             lists=self.features.ListTypeAttributes,
             consumable=self.features.ConsumableCapacity,
         )
@@ -379,7 +381,9 @@ class Problem:
                 INCOMPLETE: ("being updated", "pool-incomplete"),
                 INVALID: ("invalid", "pool-invalid"),
             }[pool.status]
-            raise Fatal(f"{where}: asks for all devices, but resource pool {key} is currently {state}", cause, pool=key, **names)
+            raise Fatal(
+                f"{where}: asks for all devices, but resource pool {key} is currently {state}", cause, pool=key, **names
+            )
         self._raise_first_fault(alternative, self.view.size)
         matching, _ = self.selected(alternative)
         if alternative.capacity is not None:
@@ -433,7 +437,9 @@ class Problem:
             alternative.mask &= ~missing
         alternative.doubtful = doubtful & ~missing
 
-    def _elements(self, alternative: Alternative, constraint: Constraint, shape: Shape) -> Elements | DerivedFault | None:
+    def _elements(
+        self, alternative: Alternative, constraint: Constraint, shape: Shape
+    ) -> Elements | DerivedFault | None:
         lists = self.features.ListTypeAttributes
         expression = alternative.derived.get(constraint.attribute)
         if expression is None:
@@ -483,11 +489,17 @@ class Problem:
         for which, constraint in enumerate(alternative.constraints):
             value = self.elements(alternative, which, number)
             if isinstance(value, DerivedFault):
-                names = {"claim": alternative.slot.claim_name, "request": alternative.name, "attribute": constraint.attribute}
+                names = {
+                    "claim": alternative.slot.claim_name,
+                    "request": alternative.name,
+                    "attribute": constraint.attribute,
+                }
                 if value.compiles:
                     text = f"evaluate derived attribute {constraint.attribute} on device {device} failed: {value.text}"
                     return Fatal(text, "derived-runtime", device=device, **names)
-                return Fatal(f"compile derived attribute {constraint.attribute} failed: {value.text}", "derived-compile", **names)
+                return Fatal(
+                    f"compile derived attribute {constraint.attribute} failed: {value.text}", "derived-compile", **names
+                )
         raise AssertionError(f"device {device} is no hazard")
 
 
@@ -502,11 +514,9 @@ def _selector_fault(fault: Fault, alternative: Alternative, claim: str, device: 
         names["claim"] = claim
     if not fault.compiles:
         return Fatal(f"{where}: CEL compile error: {fault.text}", "selector-compile", **names)
-    return Fatal(f"{where} on device {device}: CEL runtime error: {fault.text}", "selector-runtime", device=device, **names)
-
-
-def _name(claim: ResourceClaim) -> str:
-    return (claim.metadata.name if claim.metadata is not None else None) or ""
+    return Fatal(
+        f"{where} on device {device}: CEL runtime error: {fault.text}", "selector-runtime", device=device, **names
+    )
 
 
 def bits(mask: int) -> Sequence[int]:

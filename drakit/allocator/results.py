@@ -10,6 +10,7 @@ import msgspec
 from lightkube.models.core_v1 import NodeSelector, NodeSelectorRequirement
 from lightkube.models.resource_v1 import ResourceClaim
 
+from drakit.allocator.claims import config_of
 from drakit.allocator.devices import SliceRecord, Traits
 from drakit.allocator.errors import Fatal
 from drakit.allocator.problem import Alternative, Problem
@@ -51,7 +52,12 @@ def _result(problem: Problem, claim: ResourceClaim, choice: Choice, position: in
     traits = pool.layout.traits[index]
     record = pool.slices[pool.layout.slice_of[index]]
     name = pool.layout.names[index]
-    result: dict[str, Any] = {"request": alternative.full_name, "driver": pool.key[0], "pool": pool.key[1], "device": name}
+    result: dict[str, Any] = {
+        "request": alternative.full_name,
+        "driver": pool.key[0],
+        "pool": pool.key[1],
+        "device": name,
+    }
     if alternative.admin:
         result["adminAccess"] = True
     if alternative.tolerations:
@@ -63,7 +69,9 @@ def _result(problem: Problem, claim: ResourceClaim, choice: Choice, position: in
             result["bindingFailureConditions"] = list(traits.binding_failure_conditions)
     if choice.consumed is not None:
         uid = (claim.metadata.uid if claim.metadata is not None else None) or ""
-        result["shareID"] = str(uuid.uuid5(_SHARES, f"{uid}/{position}/{alternative.full_name}/{'/'.join(pool.key)}/{name}"))
+        result["shareID"] = str(
+            uuid.uuid5(_SHARES, f"{uid}/{position}/{alternative.full_name}/{'/'.join(pool.key)}/{name}")
+        )
         if choice.consumed.texts:
             result["consumedCapacity"] = dict(choice.consumed.texts)
     if record.skip_node_operations:
@@ -86,10 +94,11 @@ def _config(claim: ResourceClaim, chosen: Sequence[Alternative]) -> list[dict[st
                 entry["requests"].append(alternative.full_name)
             continue
         class_config = (alternative.cls.spec.config if alternative.cls.spec is not None else None) or ()
-        of_class[name] = [{"source": "FromClass", "requests": [alternative.full_name], **_opaque(c)} for c in class_config]
+        of_class[name] = [
+            {"source": "FromClass", "requests": [alternative.full_name], **_opaque(c)} for c in class_config
+        ]
         entries += of_class[name]
-    claim_config = (claim.spec.devices.config if claim.spec.devices is not None else None) or ()
-    for config in claim_config:
+    for config in config_of(claim):
         listed = config.requests or ()
         if not listed or any(_covered(alternative, listed) for alternative in chosen):
             entries.append({"source": "FromClaim", "requests": list(listed), **_opaque(config)})

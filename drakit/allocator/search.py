@@ -41,7 +41,7 @@ class Choice:
 class _Frame:
     """A point to come back to: the next device of an alternative, or (alternative is None) the next alternative."""
 
-    __slots__ = ("alternative", "avail", "exceeded", "key", "k", "slot", "tried", "undo", "which")
+    __slots__ = ("alternative", "avail", "exceeded", "k", "key", "slot", "tried", "undo", "which")
 
     def __init__(self, slot: int, which: int, k: int, alternative: Alternative | None, avail: int) -> None:
         self.slot = slot
@@ -263,7 +263,9 @@ class Search:
         assert frame.alternative is not None
         self._step()
         need = frame.alternative.count - frame.k
-        frame.avail = self.bounds().narrow(frame.slot, frame.alternative, need, frame.avail, self._clear_after[frame.slot])
+        frame.avail = self.bounds().narrow(
+            frame.slot, frame.alternative, need, frame.avail, self._clear_after[frame.slot]
+        )
         return frame.avail.bit_count() >= need
 
     def _skip_equals(self, frame: _Frame) -> None:

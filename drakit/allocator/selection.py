@@ -21,9 +21,7 @@ from drakit.cel.errors import CelError
 
 __all__ = ["Fault", "Selection", "Selections"]
 
-_HINT = (
-    ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional fields"
-)
+_HINT = ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional fields"
 _LIMIT = 512
 
 
@@ -178,4 +176,6 @@ def explain_runtime_error(text: str) -> str:
 @lru_cache
 def _gates(lists: bool, consumable: bool) -> FeatureGates:
     """The gates that change what expressions can say."""
-    return FeatureGates.parse(f"DRAListTypeAttributes={str(lists).lower()},DRAConsumableCapacity={str(consumable).lower()}")
+    return FeatureGates.parse(
+        f"DRAListTypeAttributes={str(lists).lower()},DRAConsumableCapacity={str(consumable).lower()}"
+    )

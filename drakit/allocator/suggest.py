@@ -7,10 +7,10 @@ then taken back piece by piece, which leaves a smallest combination. The number 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from drakit.allocator.bounds import Bounds
-from drakit.allocator.capacity import Consumed
 from drakit.allocator.changes import Change, apply
 from drakit.allocator.errors import Stop
 from drakit.allocator.outcome import Blocker, Budget, Suggestion
@@ -160,7 +160,7 @@ class Suggester:
         for alternative in self._alternatives:
             if alternative.all_mode or alternative.count < 2:
                 continue
-            fitting = self._largest(lambda count, a=alternative: _counting("set-count", a, count), alternative.count - 1)
+            fitting = self._largest(partial(_counting, "set-count", alternative), alternative.count - 1)
             if fitting:
                 text = f"lower the count of request {_where(alternative)} from {alternative.count} to {fitting}"
                 yield Suggestion("lower-count", text, (_counting("set-count", alternative, fitting),))
@@ -183,7 +183,7 @@ class Suggester:
             if not alternative.all_mode:
                 continue
             most = max(1, alternative.count)
-            fitting = self._largest(lambda count, a=alternative: _counting("ask-for-some", a, count), most)
+            fitting = self._largest(partial(_counting, "ask-for-some", alternative), most)
             if fitting:
                 text = f"ask for {fitting} device{'s' * (fitting > 1)} (ExactCount) instead of All in request {_where(alternative)}"
                 yield Suggestion("ask-for-some", text, (_counting("ask-for-some", alternative, fitting),))
@@ -192,7 +192,7 @@ class Suggester:
         for alternative in self._alternatives:
             for name in alternative.capacity.requests if alternative.capacity is not None else ():
                 for value in [*self._values_left(alternative, name), None]:
-                    change = {"op": "set-capacity", **_address(alternative), "capacity": name, "value": value}
+                    change: Change = {"op": "set-capacity", **_address(alternative), "capacity": name, "value": value}
                     if self._fits(change):
                         what = f"lower the requested {name} to {value}" if value else f"do not request {name}"
                         yield Suggestion("lower-capacity", f"{what} in request {_where(alternative)}", (change,))
@@ -211,7 +211,9 @@ class Suggester:
                 continue
             policy = capacity.policy
             offers = [capacity.value, *(policy.values or () if policy is not None else ())]
-            offers += [bound for bound in (policy.minimum, policy.maximum) if bound is not None] if policy is not None else []
+            offers += (
+                [bound for bound in (policy.minimum, policy.maximum) if bound is not None] if policy is not None else []
+            )
             values.update({str(offer): offer for offer in offers if offer < wanted and offer.sign > 0})
         return [text for text, _ in sorted(values.items(), key=lambda item: item[1], reverse=True)][:6]
 
@@ -226,10 +228,14 @@ class Suggester:
         for in_class, index, selector in alternative.selection.selectors():
             if in_class is not of_class:
                 continue
-            target = {"op": "set-class-selector", "deviceClass": alternative.spec.deviceClassName} if of_class else {
-                "op": "set-selector",
-                **_address(alternative),
-            }
+            target = (
+                {"op": "set-class-selector", "deviceClass": alternative.spec.deviceClassName}
+                if of_class
+                else {
+                    "op": "set-selector",
+                    **_address(alternative),
+                }
+            )
             conjuncts = self._conjuncts(selector)
             if len(conjuncts) < 2:
                 yield {**target, "index": index, "expression": None}, f"drop selector #{index}"
@@ -247,10 +253,10 @@ class Suggester:
         for alternative in self._alternatives:
             present = alternative.spec.deviceClassName
             for name in sorted(self._problem.inventory.classes)[:10]:
-                change = {"op": "set-class", **_address(alternative), "deviceClass": name}
-                if name != present and self._fits(change):
+                other: Change = {"op": "set-class", **_address(alternative), "deviceClass": name}
+                if name != present and self._fits(other):
                     text = f"use device class {name} instead of {present} in request {_where(alternative)}"
-                    yield Suggestion("other-class", text, (change,))
+                    yield Suggestion("other-class", text, (other,))
                     break
         seen = set()
         for alternative in self._alternatives:
@@ -390,7 +396,9 @@ class Suggester:
                 for c in self._problem.constraints[slot.claim_index]
                 if c.index == change["index"]
             )
-            text = f"claim {change['claim']}: no choice of devices satisfies constraint #{change['index']} ({constraint})"
+            text = (
+                f"claim {change['claim']}: no choice of devices satisfies constraint #{change['index']} ({constraint})"
+            )
             found.append(Blocker("constraint", text, claim=change["claim"], data={"index": change["index"]}))
         search = Search(self._problem, _PER_TRY)
         bounds = Bounds(search)
@@ -444,7 +452,9 @@ def _is_dropped(change: Change, dropped: Sequence[Change]) -> bool:
 def _in_order(changes: Sequence[Change]) -> list[Change]:
     """Constraints from the last on, requests dropped at the end: numbers and names stay valid."""
     rank = {"use-node": -2, "label-node": -1, "drop-constraint": 1, "drop-request": 2}
-    return sorted(changes, key=lambda c: (rank.get(c["op"], 0), -c.get("index", 0) if c["op"] == "drop-constraint" else 0))
+    return sorted(
+        changes, key=lambda c: (rank.get(c["op"], 0), -c.get("index", 0) if c["op"] == "drop-constraint" else 0)
+    )
 
 
 def _merged(changes: Sequence[Change]) -> list[Change]:
@@ -454,7 +464,9 @@ def _merged(changes: Sequence[Change]) -> list[Change]:
 
 
 def _tolerate_text(alternative: Alternative, changes: Sequence[Change]) -> str:
-    taints = [f"{t['key']}{'=' + t['value'] if t['value'] else ''}:{t['effect']}" for t in (c["toleration"] for c in changes)]
+    taints = [
+        f"{t['key']}{'=' + t['value'] if t['value'] else ''}:{t['effect']}" for t in (c["toleration"] for c in changes)
+    ]
     return f"tolerate {_listed(taints)} in request {_where(alternative)}"
 
 

@@ -46,17 +46,14 @@ class Scenario:
             self.allocated.hold(f"holder-{number}", [held], holder=f"default/holder-{number}")
 
     def allocate(self, budget: Budget | None = None) -> Allocation | Failure:
-        return allocate(
-            self.inventory, self.allocated, self.node, self.claims, features=self.features, budget=budget
-        )
+        return allocate(self.inventory, self.allocated, self.node, self.claims, features=self.features, budget=budget)
 
 
 def load(path: Path) -> Iterator[dict[str, Any]]:
-    opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
-    with opened as lines:
-        for line in lines:
-            if line.strip():
-                yield json.loads(line)
+    data = path.read_bytes()
+    for line in (gzip.decompress(data) if path.suffix == ".gz" else data).splitlines():
+        if line.strip():
+            yield json.loads(line)
 
 
 def check(files: list[Path], level: str | None = None) -> Outcome:
@@ -76,12 +73,14 @@ def check(files: list[Path], level: str | None = None) -> Outcome:
                 outcome.mismatches.append(f"{path.name} {vector['id']}: {text}")
             else:
                 outcome.passed += 1
-    outcome.notes.append(f"{count} allocations in {total:.2f} s; the slowest took {slowest[0] * 1000:.1f} ms ({slowest[1]})")
+    outcome.notes.append(
+        f"{count} allocations in {total:.2f} s; the slowest took {slowest[0] * 1000:.1f} ms ({slowest[1]})"
+    )
     return outcome
 
 
 def difference(vector: Mapping[str, Any], answer: Allocation | Failure) -> str:
-    """"" when the answer agrees with the recorded one."""
+    """ "" when the answer agrees with the recorded one."""
     expected = vector["outcome"]
     if isinstance(answer, Allocation):
         if expected != "ok":
@@ -98,7 +97,9 @@ def difference(vector: Mapping[str, Any], answer: Allocation | Failure) -> str:
     if answer.kind not in ("error", "invalid"):
         return f"expected error {vector['error']!r}, got {answer.kind}"
     ours_said, theirs_said = _facts(answer.message), _facts(vector["error"])
-    return "" if ours_said == theirs_said else f"errors differ\n  expected {vector['error']}\n  got      {answer.message}"
+    return (
+        "" if ours_said == theirs_said else f"errors differ\n  expected {vector['error']}\n  got      {answer.message}"
+    )
 
 
 _CAUSES = (
@@ -135,7 +136,10 @@ def _facts(message: str) -> tuple[str, frozenset[str]]:
 
 def _devices(results: Any) -> list[list[str]]:
     return [
-        [f"{r['request']}={r['driver']}/{r['pool']}/{r['device']}" for r in (result.get("devices") or {}).get("results") or ()]
+        [
+            f"{r['request']}={r['driver']}/{r['pool']}/{r['device']}"
+            for r in (result.get("devices") or {}).get("results") or ()
+        ]
         for result in results
     ]
 
