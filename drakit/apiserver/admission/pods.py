@@ -160,7 +160,7 @@ class DefaultTolerations(_PodPlugin):
     """A pod stays five minutes on a node that is not ready or not reachable, unless it says otherwise."""
 
     def admit(self, attributes: AdmissionAttributes) -> None:
-        if not _is_pod(attributes, "CREATE"):
+        if not _is_pod(attributes, "CREATE", "UPDATE"):
             return
         pod = attributes.object
         assert pod is not None
