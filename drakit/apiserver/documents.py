@@ -27,7 +27,9 @@ class Documents:
         if self._discovery.handles(path):
             return self._answer_discovery
         parts = path.strip("/").split("/")
-        if (parts[0] == "api" and len(parts) > 1) or (len(parts) > 2 and self._discovery.handles(f"/apis/{parts[1]}")):
+        if (parts[0] == "api" and len(parts) > 1) or (
+            len(parts) > 2 and parts[1] and self._discovery.handles(f"/apis/{parts[1]}")
+        ):
             raise StatusError.no_such_path()
         return None
 
