@@ -15,7 +15,7 @@ from drakit.cel.environment import Environment
 from drakit.cel.planner import is_bind
 from drakit.cel.runtimecost import AUTHORIZATION_CHECK
 from drakit.cel.syntax import Call, Comprehension, Ident, ListNode, Literal, MapNode, Node, Select, Struct
-from drakit.cel.types import Type
+from drakit.cel.types import DYN, Type
 
 __all__ = ["MAX", "Range", "estimate"]
 
@@ -114,7 +114,7 @@ class _Estimator:
         return self.paths.get(node.id, ())
 
     def type(self, node: Node) -> Type:
-        return self.checked.types[node.id]
+        return self.checked.types.get(node.id, DYN)
 
     def declared(self, path: tuple[str, ...]) -> Range | None:
         size = self.size_of(path) if path else None

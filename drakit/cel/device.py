@@ -86,7 +86,7 @@ def _size(path: tuple[str, ...], attribute: int) -> int | None:
     if path[0] != "device":
         return None
     if len(path) == 1:
-        return MAX_SIZE_UNKNOWN  # the object itself: upstream declares no maximum
+        return 0  # the object itself: upstream declares no size for it
     sizes = {"driver": _DRIVER, "allowMultipleAllocations": 1}
     if path[1] in sizes:
         return sizes[path[1]] if len(path) == 2 else None

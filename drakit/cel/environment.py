@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from drakit.cel import macros as m
 from drakit.cel import types as t
@@ -40,9 +41,10 @@ class Environment:
     macros: Macros = field(default_factory=lambda: dict(m.STANDARD))
     structs: Mapping[str, StructType] = field(default_factory=dict)
     idents: Mapping[str, Type] = field(default_factory=lambda: dict(standard.IDENTS))  # names of types
+    constants: Mapping[str, tuple[Type, Any]] = field(default_factory=lambda: dict(standard.CONSTANTS))
     container: str = ""
     optional_syntax: bool = False
-    homogeneous: bool = False  # lists and maps of mixed types are errors
+    homogeneous: bool = False  # lists and maps of mixed types are errors (see validators)
     check_literals: bool = False  # patterns, durations and timestamps written out are checked at compile time
     mixed_numbers: bool = True  # `1 < 1.5` type-checks
     presence_costs: int = 1  # what has() costs
@@ -90,7 +92,7 @@ def base() -> Environment:
             *lists.EXTENSION,
             *lists.SETS,
         ],
-        macros={**m.OPTIONAL, **m.TWO_VARIABLE, **m.BIND, **lists.MACROS},
+        macros={**m.EXISTS_ONE, **m.OPTIONAL, **m.TWO_VARIABLE, **m.BIND, **lists.MACROS},
         idents={"optional_type": t.optional_of(t.DYN)},
     )
 

@@ -52,12 +52,13 @@ class Token(NamedTuple):
     offset: int
 
 
-def tokenize(source: Source) -> tuple[list[Token], list[Issue]]:
-    """All tokens, the last of kind EOF, and what could not be read."""
+def tokenize(source: Source) -> tuple[list[Token], list[Issue], list[int]]:
+    """All tokens, the last of kind EOF; what could not be read; and the offsets of that."""
     text = source.text
     match = _TOKEN.match
     tokens: list[Token] = []
     issues: list[Issue] = []
+    unread: list[int] = []
     position, end = 0, len(text)
     while position < end:
         found = match(text, position)
@@ -65,6 +66,7 @@ def tokenize(source: Source) -> tuple[list[Token], list[Issue]]:
             stop = _choke(text, position)
             message = f"Syntax error: token recognition error at: '{text[position : stop + 1]}'"
             issues.append(Issue(source.location(position), message))
+            unread.extend(range(position, stop + 1))
             position = stop + 1
             continue
         kind = found.lastgroup
@@ -76,7 +78,7 @@ def tokenize(source: Source) -> tuple[list[Token], list[Issue]]:
                 tokens.append(Token(kind or "", lexeme, position))
         position = found.end()
     tokens.append(Token(EOF, EOF, end))
-    return tokens, issues
+    return tokens, issues, unread
 
 
 _PARTIAL_ESCAPE = re.compile(r"\\(?:[xX][0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}|[0-3][0-7]?)?")

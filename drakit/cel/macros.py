@@ -10,7 +10,7 @@ import copy
 from drakit.cel.parser import Macro, MacroError, Macros, Scope
 from drakit.cel.syntax import Call, Comprehension, Ident, ListNode, Literal, MapEntry, MapNode, Node, Select, Struct
 
-__all__ = ["ACCUMULATOR", "BIND", "OPTIONAL", "STANDARD", "TWO_VARIABLE", "make_map"]
+__all__ = ["ACCUMULATOR", "BIND", "EXISTS_ONE", "OPTIONAL", "STANDARD", "TWO_VARIABLE", "make_map"]
 
 ACCUMULATOR = "@result"
 _OLD_ACCUMULATOR = "__result__"
@@ -215,9 +215,10 @@ def _copy(scope: Scope, node: Node) -> Node:
 
 
 _one_variable: Macros = {key: macro for name in _QUANTIFIERS for key, macro in _quantifier(name).items() if key[1] == 2}
+EXISTS_ONE: Macros = {("existsOne", 2, True): _one_variable[("existsOne", 2, True)]}
 STANDARD: Macros = {
     ("has", 1, False): _has,
-    **_one_variable,
+    **{key: macro for key, macro in _one_variable.items() if key not in EXISTS_ONE},
     ("map", 2, True): make_map,
     ("map", 3, True): make_map,
     ("filter", 2, True): _filter,

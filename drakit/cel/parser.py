@@ -13,6 +13,7 @@ from typing import Any
 
 from drakit.cel import lexer, recovery
 from drakit.cel.lexer import Token
+from drakit.cel.recovery import RESERVED
 from drakit.cel.recursion import with_room
 from drakit.cel.source import NOWHERE, Issue, Source
 from drakit.cel.syntax import Call, Ident, ListNode, Literal, MapEntry, MapNode, Node, Select, Struct
@@ -22,9 +23,6 @@ __all__ = ["MAX_CODE_POINTS", "MAX_DEPTH", "Macro", "MacroError", "Macros", "Par
 
 MAX_DEPTH = 250
 MAX_CODE_POINTS = 100_000
-RESERVED = frozenset(
-    "as break const continue else false for function if import in let loop package namespace null return true var void while".split()
-)
 _RELATIONS = {op: f"_{op}_" for op in ("<", "<=", ">=", ">", "==", "!=")} | {"in": "@in"}
 _BINARY = {op: (3, name) for op, name in _RELATIONS.items()}
 _BINARY |= {op: (4, f"_{op}_") for op in "+-"} | {op: (5, f"_{op}_") for op in "*/%"}
@@ -521,13 +519,13 @@ def parse(text: str, macros: Macros, *, optional_syntax: bool = True) -> Parsed:
     if len(text) > MAX_CODE_POINTS:
         message = f"expression code point size exceeds limit: size: {len(text)}, limit {MAX_CODE_POINTS}"
         return Parsed(source, None, {}, [Issue(NOWHERE, message)])
-    tokens, issues = lexer.tokenize(source)
+    tokens, issues, unread = lexer.tokenize(source)
     nesting = _nesting(tokens)
     parser = _Parser(source, tokens, macros, optional_syntax)
     try:
         root = with_room(min(nesting, MAX_DEPTH + 2), parser.start)
     except _Unexpected:
-        issues += recovery.diagnose(source, tokens)
+        issues += recovery.diagnose(source, tokens, frozenset(unread))
         return Parsed(source, None, parser.offsets, issues)
     except _TooDeep as error:
         return Parsed(source, None, parser.offsets, [Issue(NOWHERE, str(error)), *issues])

@@ -25,6 +25,7 @@ from drakit.cel.values import (
     go_type,
     keys,
     map_key,
+    member_key,
     show,
     type_name,
 )
@@ -151,7 +152,7 @@ def select(value: Any, key: Any, presence: bool) -> tuple[bool, Any]:
 
 def _index(key: Any) -> Any:
     if key.__class__ is int or key.__class__ is UInt:
-        return int(key)
+        return int(key) if key < 2**63 else Err(f"unsupported index value {show(key)} in list")
     if key.__class__ is float:
         if key == key and abs(key) < 2**63 and key == int(key):
             return int(key)
@@ -309,9 +310,11 @@ class Call:
             value = arg.run(frame)
             values.append(value)
             if value.__class__ is Err and failed is None and binding.strict:
-                if binding.early:
-                    return value
                 failed = value
+                if binding.early:
+                    if len(values) < len(self.args):
+                        return value  # the call is not reached, so it costs nothing
+                    break
         price = self.price
         if self.first and failed is None and price.__class__ is not int:
             frame.spend(price(values, None))  # type: ignore[operator]  # not a number, so a rule
@@ -385,14 +388,14 @@ class Membership:
 
     def __init__(self, element: Step, values: Sequence[Any]) -> None:
         self.element = element
-        self.values = {map_key(value) for value in values}
+        self.values = {member_key(value) for value in values}
 
     def run(self, frame: Frame) -> Any:
         value = self.element.run(frame)
         if value.__class__ is Err:
             return value
         try:
-            return map_key(value) in self.values
+            return member_key(value) in self.values
         except TypeError:
             return False
 
@@ -466,8 +469,8 @@ class MakeMap:
             value = value_step.run(frame)
             if value.__class__ is Err:
                 return value
-            if key.__class__ is bytes or not _hashable(key):
-                return Err(f"unsupported key type: {type_name(key)}")
+            if key.__class__ is bytes:
+                return Err("unsupported key type: bytes")
             key = map_key(key)
             if optional:
                 if value.__class__ is not Optional:
@@ -478,10 +481,6 @@ class MakeMap:
                 value = value.value
             out[key] = value
         return out
-
-
-def _hashable(key: Any) -> bool:
-    return not isinstance(key, (list, dict, Optional)) and key.__class__.__hash__ is not None
 
 
 class MakeStruct:
@@ -535,10 +534,17 @@ class Slot:
         if value is _UNSET:
             assert self.init is not None
             value = self.init.run(frame)
-            if self.growing and not value and value.__class__ in (list, dict):
-                value = Growing() if value.__class__ is list else GrowingMap()
+            if not value and isinstance(value, (list, dict)):
+                value = self.empty(value)
             frame.slots[self.index] = value
         return value
+
+
+    def empty(self, value: list[Any] | dict[Any, Any]) -> Any:
+        """cel-go replaces an empty list or map by one that can grow; a default that a map had is lost."""
+        if self.growing:
+            return Growing() if isinstance(value, list) else GrowingMap()
+        return [] if isinstance(value, list) else {}
 
 
 class Fold:

@@ -75,8 +75,11 @@ class _Planner:
             if name in scope:
                 return Read(Attribute(slot=scope[name]))
         name = name.removeprefix(".")
-        typ = self.checked.types.get(node.id, t.DYN)
-        if name not in self.env.variables and typ.kind == "type":
+        if name in self.env.variables:
+            return Read(Attribute(name=name))
+        if name in self.env.constants:
+            return Const(self.env.constants[name][1])
+        if self.checked.types.get(node.id, t.DYN).kind == "type":
             found = self.env.idents.get(name)
             if found is None:
                 wrapped = t.WELL_KNOWN.get(name)

@@ -18,6 +18,7 @@ from drakit.cel.errors import CompileError, EvaluationError, Interrupted, Progra
 from drakit.cel.plan import Err, Frame
 from drakit.cel.planner import Plan, plan_program
 from drakit.cel.recursion import with_room
+from drakit.cel.runtimecost import Panic
 from drakit.cel.source import Issue, render
 from drakit.cel.types import Type
 from drakit.cel.values import Fault
@@ -89,7 +90,7 @@ class Program:
             value = with_room(self.levels, lambda: self.plan.root.run(frame), 40)
         except RecursionError:
             raise Interrupted("operation interrupted: expression nested too deeply", frame.cost) from None
-        except Fault as fault:
+        except (Fault, Panic) as fault:
             return Result(None, str(fault), frame.cost)
         if value.__class__ is Err:
             return Result(None, value.text, frame.cost)

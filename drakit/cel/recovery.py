@@ -16,7 +16,7 @@ from drakit.cel.lexer import EOF, Token
 from drakit.cel.recursion import with_room
 from drakit.cel.source import NOWHERE, Issue, Location, Source
 
-__all__ = ["diagnose"]
+__all__ = ["RESERVED", "diagnose"]
 
 # ANTLR lists expected tokens in the order of their numbers.
 _ORDER: Final = (
@@ -35,6 +35,9 @@ _RECOVERY_LIMIT: Final = 30
 _LOOKAHEAD_LIMIT: Final = 256
 _MAX_ISSUES: Final = 100
 _MAX_DEPTH: Final = 250
+RESERVED: Final = frozenset(
+    "as break const continue else false for function if import in let loop package namespace null return true var void while".split()
+)
 _RESERVED_AFTER_DOT: Final = re.compile(r"no viable alternative at input '.(true|false|null)'")
 
 
@@ -47,8 +50,9 @@ class _GiveUp(Exception):
 
 
 class _Recovery:
-    def __init__(self, source: Source, tokens: list[Token]) -> None:
+    def __init__(self, source: Source, tokens: list[Token], unread: frozenset[int]) -> None:
         self.source = source
+        self.unread = unread  # offsets that belong to no token
         self.tokens = tokens
         self.at = 0
         self.issues: list[Issue] = []
@@ -136,7 +140,8 @@ class _Recovery:
 
     def no_viable(self, first: int, offending: int) -> None:
         begin, end = self.tokens[first], self.tokens[offending]
-        text = self.source.text[begin.offset : end.offset + (0 if end.kind == EOF else len(end.text))]
+        stop = end.offset + (0 if end.kind == EOF else len(end.text))
+        text = "".join(self.source.text[i] for i in range(begin.offset, stop) if i not in self.unread)
         self.report(f"no viable alternative at input '{text}'", end.offset)
         raise _Mismatch
 
@@ -316,7 +321,10 @@ class _Recovery:
             if self.ahead() != "IDENTIFIER":
                 self.no_viable(self.at, min(self.at + 1, len(self.tokens) - 1))
             self.match(".", frozenset({"IDENTIFIER"}))
+        token = self.tokens[self.at]
         self.match("IDENTIFIER", None)
+        if token.text in RESERVED:
+            self.issues.append(Issue(self.location(token.offset), f"reserved identifier: {token.text}"))
         at = self.at
         while self.tokens[at].kind == "." and self.tokens[at + 1].kind == "IDENTIFIER":
             at += 2
@@ -377,9 +385,9 @@ def _show(expected: Iterable[str]) -> str:
     return "{" + ", ".join(_quote(kind) for kind in listed) + "}"
 
 
-def diagnose(source: Source, tokens: list[Token]) -> list[Issue]:
+def diagnose(source: Source, tokens: list[Token], unread: frozenset[int] = frozenset()) -> list[Issue]:
     """The messages for tokens that do not parse; never empty."""
-    recovery = _Recovery(source, tokens)
+    recovery = _Recovery(source, tokens, unread)
     try:
         with_room(_MAX_DEPTH, recovery.start, 24)
     except _GiveUp:

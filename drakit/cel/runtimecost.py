@@ -12,15 +12,16 @@ from typing import Any, Final
 from drakit.cel.library.kubernetes import NamedFormat, QuantityValue, Semver
 from drakit.cel.library.network import CIDR, IP
 from drakit.cel.library.urls import URL
-from drakit.cel.values import Optional, size
+from drakit.cel.values import Optional, go_type, size, type_name
 
-__all__ = ["AUTHORIZATION_CHECK", "Rule", "actual_size", "rule", "upfront"]
+__all__ = ["AUTHORIZATION_CHECK", "Panic", "Rule", "actual_size", "rule", "upfront"]
 
 Rule = Callable[[Sequence[Any], Any], int]
 AUTHORIZATION_CHECK: Final = 350_000
 _LIST_BASE: Final = 10
 _STRING: Final = 0.1
 _REGEX: Final = 0.25
+_ADDERS: Final = frozenset({"int", "uint", "double", "string", "bytes", "google.protobuf.Duration", "google.protobuf.Timestamp"})
 _UNIT_EQUALITY = (QuantityValue, Semver, IP, CIDR, URL, NamedFormat)
 
 
@@ -83,14 +84,17 @@ def _selector(args: Sequence[Any], result: Any) -> int:
 
 
 def _contains_ip(args: Sequence[Any], result: Any) -> int:
-    cost = math.ceil(2 * _plain_size(args[0]) * _STRING)
-    return cost + (math.ceil(_plain_size(args[1]) * _STRING) if isinstance(args[1], str) else 0)
+    return math.ceil(2 * _plain_size(args[0]) * _STRING)
 
 
 def _contains_cidr(args: Sequence[Any], result: Any) -> int:
     own = _plain_size(args[0])
-    cost = math.ceil(2 * own * _STRING) + math.ceil(own * _STRING) + 1
-    return cost + (math.ceil(_plain_size(args[1]) * _STRING) if isinstance(args[1], str) else 0)
+    return math.ceil(2 * own * _STRING) + math.ceil(own * _STRING) + 1
+
+
+def _parsing(rule: Rule) -> Rule:
+    """The same, where the second argument is text that must be read first."""
+    return lambda args, result: rule(args, result) + math.ceil(_plain_size(args[1]) * _STRING)
 
 
 def _validate(args: Sequence[Any], result: Any) -> int:
@@ -103,14 +107,24 @@ def _output(args: Sequence[Any], result: Any) -> int:
     return _plain_size(result) + 1 + _LIST_BASE
 
 
+class Panic(Exception):
+    """Upstream's bookkeeping panics on this input, which ends the evaluation; so does ours, with the same text."""
+
+
 def _flatten(args: Sequence[Any], result: Any) -> int:
-    depth = float(args[1]) if len(args) == 2 and isinstance(args[1], int) else 1.0
+    if len(args) == 2 and args[1].__class__ is not int:
+        raise Panic(f"internal error: interface conversion: ref.Val is {go_type(args[1])}, not types.Int")
+    depth = float(args[1]) if len(args) == 2 else 1.0
     return int(_plain_size(args[0]) * (1.0 if depth < 0 else depth)) + 1 + _LIST_BASE
 
 
 def _self_compare(index: int) -> Rule:
     def cost(args: Sequence[Any], result: Any) -> int:
         values = args[index]
+        if values.__class__ is not list:
+            method = "Contains" if type_name(values) in _ADDERS else "Add"
+            text = f"internal error: interface conversion: {go_type(values)} is not traits.Lister: missing method {method}"
+            raise Panic(text)
         count = _plain_size(values)
         factor = 2.0
         if isinstance(values, list) and values and isinstance(values[0], (str, bytes)):
@@ -134,6 +148,8 @@ _BY_OVERLOAD: Final[dict[str, Rule]] = {
     "list_sets_contains_list": _sets(1),
     "list_sets_intersects_list": _sets(1),
     "list_sets_equivalent_list": _sets(2),
+    "cidr_contains_ip_string": _parsing(_contains_ip),
+    "cidr_contains_cidr_string": _parsing(_contains_cidr),
 }
 _UNIT: Final = frozenset(
     """serviceAccount path group resource subresource namespace name allowed reason error errored masked prefixLength family

@@ -47,7 +47,7 @@ class Source:
         return Location(line, offset - self.starts[line - 1])
 
     def line(self, number: int) -> str | None:
-        if not 1 <= number <= len(self.starts):
+        if not 1 <= number <= len(self.starts) or not self.text:
             return None
         start = self.starts[number - 1]
         end = self.starts[number] - 1 if number < len(self.starts) else len(self.text)

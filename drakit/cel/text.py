@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from drakit.cel.values import INT_MAX, INT_MIN, BoolKey, Duration, Fault, Optional, Timestamp, TypeValue, UInt
+from drakit.cel.values import INT_MAX, INT_MIN, Duration, Fault, Key, Optional, Timestamp, TypeValue, UInt
 
 __all__ = [
     "go_double", "go_fixed", "go_quote", "go_value", "parse_bool", "parse_double", "parse_duration", "parse_int", "parse_timestamp",
@@ -99,8 +99,8 @@ def go_value(value: Any) -> str:
         return "[" + ", ".join(go_value(item) for item in value) + "]"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{go_value(k)}: {go_value(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, BoolKey):
-        return "true" if value.value else "false"
+    if isinstance(value, Key):
+        return go_value(value.value)
     if isinstance(value, Duration):
         return go_duration(value.nanos)
     if isinstance(value, Timestamp):
@@ -170,6 +170,7 @@ def go_time(value: Timestamp) -> str:
 _INT = re.compile(r"[+-]?[0-9]+\Z")
 _FLOAT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
 _HEX_FLOAT = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+\Z")
+_SEPARATED = re.compile(r"[^_]*(?:(?<=[0-9a-fA-FxX])_(?=[0-9a-fA-F])[^_]*)+\Z")
 _SPECIAL = frozenset({"inf", "infinity", "nan"})
 
 
@@ -188,6 +189,10 @@ def parse_uint(text: str) -> UInt | None:
 
 
 def parse_double(text: str) -> float | None:
+    if "_" in text:
+        if not _SEPARATED.match(text):
+            return None
+        text = text.replace("_", "")
     if _HEX_FLOAT.match(text):
         try:
             return float.fromhex(text)

@@ -10,7 +10,7 @@ from drakit.cel.environment import Environment
 from drakit.cel.library import formatting
 from drakit.cel.source import Issue
 from drakit.cel.syntax import Call, ListNode, Literal, MapNode, Node, children
-from drakit.cel.types import Type
+from drakit.cel.types import DYN, Type
 from drakit.cel.values import Fault
 
 __all__ = ["validate"]
@@ -46,7 +46,7 @@ class _Validator:
         self.issues.append(Issue(parsed.source.location(parsed.offsets.get(node.id, -1)), message))
 
     def type(self, node: Node) -> Type:
-        return self.checked.types[node.id]
+        return self.checked.types.get(node.id, DYN)
 
     def literal_call(self, node: Call) -> None:
         if not node.args or not isinstance(node.args[0], Literal):
@@ -108,7 +108,7 @@ class _Validator:
             return ""
 
         try:
-            used = formatting.clauses(template.value, len(args), show)[1]
+            used = formatting.clauses(template.value, len(args), show, checking=True)[1]
         except formatting.ClauseError as error:
             self.report(error.node or node, str(error))
             return

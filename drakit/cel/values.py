@@ -3,7 +3,7 @@
     null None · bool bool · int int · uint UInt · double float · string str · bytes bytes · list list · map dict
     duration Duration · timestamp Timestamp · type TypeValue · optional Optional · others: classes with `cel_type`
 
-Python says True == 1 and hashes them alike; CEL does not. Bools therefore enter maps as keys through `BoolKey`
+Python says True == 1 == 1.0 and hashes them alike; CEL does not. Such keys therefore enter maps as `Key`s
 (`map_key`), and `equal` looks at classes before values. UInt is an int, which gives 1 == 1u for free.
 Operations raise `Fault` with cel-go's text.
 """
@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 __all__ = [
-    "EMPTY_MAP", "INT_MAX", "INT_MIN", "NONE", "UINT_MAX", "BoolKey", "DefaultMap", "Duration", "Fault", "Growing", "GrowingMap", "Optional", "Timestamp", "TypeValue", "UInt",
-    "compare", "contains", "equal", "equality", "find", "go_type", "is_zero", "keys", "map_key", "no_overload", "show", "size", "type_name",
+    "EMPTY_MAP", "INT_MAX", "INT_MIN", "NONE", "UINT_MAX", "DefaultMap", "Duration", "Fault", "Growing", "GrowingMap", "Key", "Optional", "Timestamp", "TypeValue", "UInt",
+    "compare", "contains", "equal", "equality", "find", "go_type", "is_zero", "keys", "map_key", "member_key", "no_overload", "show", "size", "type_name",
 ]  # fmt: skip
 
 INT_MIN: Final = -(2**63)
@@ -126,17 +126,26 @@ class Optional:
 NONE: Final = Optional(None)
 
 
-class BoolKey:
-    """A bool as a map key, different from the ints 0 and 1. There are two: TRUE_KEY and FALSE_KEY."""
+class Key:
+    """A map key of a type that Python would confuse with int (bool, uint, double), or that has no hash in Python."""
 
-    __slots__ = ("value",)
+    __slots__ = ("mark", "value")
 
-    def __init__(self, value: bool) -> None:
+    def __init__(self, value: Any) -> None:
         self.value = value
+        kind = value.__class__
+        self.mark: tuple[Any, Any] = (kind, value) if kind in _MARKED else (None, id(value))
+
+    def __eq__(self, other: object) -> bool:
+        return other.__class__ is Key and other.mark == self.mark  # type: ignore[attr-defined]  # its class was just checked
+
+    def __hash__(self) -> int:
+        return hash(self.mark)
 
 
-TRUE_KEY: Final = BoolKey(True)
-FALSE_KEY: Final = BoolKey(False)
+_MARKED: Final = frozenset({bool, UInt, float})
+_TRUE: Final = Key(True)
+_FALSE: Final = Key(False)
 
 
 class DefaultMap(dict[str, Any]):
@@ -166,29 +175,48 @@ class GrowingMap(dict[Any, Any]):
 
 def map_key(value: Any) -> Any:
     """The form in which `value` is a key of a dict."""
+    kind = value.__class__
+    if kind is str or kind is int:
+        return value
+    if kind is bool:
+        return _TRUE if value else _FALSE
+    return Key(value)
+
+
+def member_key(value: Any) -> Any:
+    """The form in which `value` is in a set of constants: numbers are the same there whatever their type."""
     if value.__class__ is bool:
-        return TRUE_KEY if value else FALSE_KEY
+        return _TRUE if value else _FALSE
     return value
 
 
 def keys(mapping: dict[Any, Any]) -> Iterator[Any]:
     for key in mapping:
-        yield key.value if key.__class__ is BoolKey else key
+        yield key.value if key.__class__ is Key else key
+
+
+def _lookup(mapping: dict[Any, Any], key: Any) -> Any:
+    """The value or _MISSING. An int also finds a uint and the other way round; a whole double finds both."""
+    kind = key.__class__
+    value = dict.get(mapping, map_key(key), _MISSING)
+    if value is not _MISSING or kind is str:
+        return value
+    if kind is int:
+        return dict.get(mapping, Key(UInt(key)), _MISSING) if key >= 0 else _MISSING
+    if kind is UInt:
+        return dict.get(mapping, int(key), _MISSING)
+    if kind is float and key == key and abs(key) < 2**64 and key == int(key):
+        value = dict.get(mapping, int(key), _MISSING)
+        return dict.get(mapping, Key(UInt(int(key))), _MISSING) if value is _MISSING and key >= 0 else value
+    return _MISSING
 
 
 def find(mapping: dict[Any, Any], key: Any) -> tuple[bool, Any]:
-    """(found, value); numbers find each other across types, anything unhashable finds nothing."""
-    if mapping.__class__ is DefaultMap:
-        if key.__class__ is str:
-            return True, mapping[key]
-        return True, EMPTY_MAP
-    try:
-        value = mapping.get(map_key(key), _MISSING)
-    except TypeError:
-        return False, None
-    if value is _MISSING:
-        return False, None
-    return True, value
+    """(found, value)."""
+    value = _lookup(mapping, key)
+    if value is not _MISSING:
+        return True, value
+    return (True, EMPTY_MAP) if mapping.__class__ is DefaultMap else (False, None)
 
 
 def contains(container: Any, element: Any) -> bool:
@@ -196,10 +224,7 @@ def contains(container: Any, element: Any) -> bool:
     if container.__class__ is list:
         return any(equality(element, item, False) is True for item in container)
     if isinstance(container, dict):
-        try:
-            return map_key(element) in container
-        except TypeError:
-            return False
+        return _lookup(container, element) is not _MISSING
     raise no_overload()
 
 
@@ -229,7 +254,7 @@ def equality(a: Any, b: Any, nulls: bool = True) -> bool | None:
     if isinstance(a, dict):
         if not isinstance(b, dict) or len(a) != len(b):
             return False
-        return all(_has_equal(b, key, value) for key, value in a.items())
+        return all(_has_equal(b, key, value) for key, value in zip(keys(a), a.values(), strict=True))
     compare_to = getattr(a, "cel_equal", None)
     if compare_to is not None:
         result: bool | None = compare_to(b)
@@ -246,7 +271,7 @@ def equal(a: Any, b: Any) -> bool:
 
 
 def _has_equal(mapping: dict[Any, Any], key: Any, value: Any) -> bool:
-    other = dict.get(mapping, key, _MISSING)
+    other = _lookup(mapping, key)
     return other is not _MISSING and equality(value, other) is not False
 
 
@@ -285,7 +310,7 @@ _TYPE_NAMES: Final[dict[type, str]] = {
 _GO_NAMES: Final = {
     "null_type": "types.Null", "bool": "types.Bool", "int": "types.Int", "uint": "types.Uint", "double": "types.Double",
     "string": "types.String", "bytes": "types.Bytes", "list": "*types.baseList", "map": "*types.baseMap", "type": "*types.Type",
-    "optional_type": "*types.Optional", Duration.cel_type: "types.Duration", Timestamp.cel_type: "types.Timestamp",
+    "optional_type": "*types.Optional", "error": "*types.Err", Duration.cel_type: "types.Duration", Timestamp.cel_type: "types.Timestamp",
     "kubernetes.Quantity": "cel.Quantity", "kubernetes.Semver": "cel.Semver", "kubernetes.URL": "cel.URL", "net.IP": "cel.IP",
     "net.CIDR": "cel.CIDR", "kubernetes.NamedFormat": "*cel.Format",
 }  # fmt: skip

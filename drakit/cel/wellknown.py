@@ -83,5 +83,5 @@ _BUILDERS: dict[str, Callable[[dict[str, Any]], Any]] = {
 def build_message(type_name: str, values: dict[str, Any]) -> Any:
     build = _BUILDERS.get(type_name)
     if build is None:
-        raise Fault(f"unknown type: {type_name}")
+        raise Fault(f"unknown type '{type_name}'")
     return build(values)

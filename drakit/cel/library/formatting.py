@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
 
 from drakit.cel import operators as op
@@ -46,7 +45,7 @@ def complaint(letter: str, given: str) -> str:
 Print = Callable[[str, "int | None", int], str]
 
 
-def clauses(template: str, count: int | None, show: Print) -> tuple[str, int]:
+def clauses(template: str, count: int, show: Print, *, checking: bool = False) -> tuple[str, int]:
     """Fill the template: `show(letter, precision, index)` gives each clause's text. Returns it and the arguments used."""
     out: list[str] = []
     position = used = 0
@@ -62,10 +61,12 @@ def clauses(template: str, count: int | None, show: Print) -> tuple[str, int]:
             out.append("%")
             position += 2
             continue
-        if count is not None and used >= count:
+        if not checking and used >= count:
             raise ClauseError(f"index {used} out of range")
         if position + 1 >= len(template):
             raise ClauseError("unexpected end of string")
+        if used >= count:
+            raise ClauseError(f"index {used} out of range")
         position, letter, precision = _clause(template, position + 1)
         try:
             out.append(show(letter, precision, used))
@@ -197,7 +198,7 @@ def _fixed(value: float, digits: int) -> str:
 
 
 def _grouped(value: float, digits: int) -> str:
-    return f"{Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_EVEN) if digits < 25 else Decimal(value):,.{digits}f}"
+    return f"{value:,.{digits}f}"
 
 
 def _scientific(value: float) -> str:

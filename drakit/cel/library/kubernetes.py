@@ -233,6 +233,11 @@ def _compare_versions(a: Semver, b: Semver) -> int:
     return (a.key > b.key) - (a.key < b.key)
 
 
+def _int64(number: int) -> int:
+    """Go converts the unsigned number without a check."""
+    return number - 2**64 if number >= 2**63 else number
+
+
 _S = "kubernetes.Semver"
 SEMVER: list[Function] = [
     function(
@@ -248,9 +253,9 @@ SEMVER: list[Function] = [
     function("isGreaterThan", overload("semver_is_greater_than", f"{_S}.({_S}) -> bool", lambda a, b: a.key > b.key)),
     function("isLessThan", overload("semver_is_less_than", f"{_S}.({_S}) -> bool", lambda a, b: a.key < b.key)),
     function("compareTo", overload("semver_compare_to", f"{_S}.({_S}) -> int", _compare_versions)),
-    function("major", overload("semver_major", f"{_S}.() -> int", lambda v: v.major)),
-    function("minor", overload("semver_minor", f"{_S}.() -> int", lambda v: v.minor)),
-    function("patch", overload("semver_patch", f"{_S}.() -> int", lambda v: v.patch)),
+    function("major", overload("semver_major", f"{_S}.() -> int", lambda v: _int64(v.major))),
+    function("minor", overload("semver_minor", f"{_S}.() -> int", lambda v: _int64(v.minor))),
+    function("patch", overload("semver_patch", f"{_S}.() -> int", lambda v: _int64(v.patch))),
 ]
 
 # -- regular expressions --------------------------------------------------------------------------------------

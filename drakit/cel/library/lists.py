@@ -14,8 +14,7 @@ from drakit.cel.values import Duration, Fault, Timestamp, UInt, compare, contain
 
 __all__ = ["FUNCTIONS", "INCLUDES", "MACROS", "SETS"]
 
-# A list as large as this would take gigabytes; cel-go lets the process try.
-MAX_RANGE = 5_000_000
+MAX_RANGE = 1_000_000
 _COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 _ORDERED = (int, UInt, float, bool, str, bytes, Duration, Timestamp)
 
@@ -44,14 +43,8 @@ def _flatten_deep(values: Any, depth: Any) -> list[Any]:
     if values.__class__ is not list:
         raise Fault(f"no such overload: {type_name(values)}.flatten({type_name(depth)})")
     if depth.__class__ is not int:
-        raise Fault(f"internal error: interface conversion: ref.Val is {_go(depth)}, not types.Int")
+        raise Fault(f"no such overload: list.flatten({type_name(depth)})")
     return _flat(values, depth)
-
-
-def _go(value: Any) -> str:
-    from drakit.cel.values import go_type
-
-    return go_type(value)
 
 
 def _flat(values: list[Any], depth: int) -> list[Any]:

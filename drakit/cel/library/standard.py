@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -14,7 +14,7 @@ from drakit.cel.functions import Function, Singleton, function, overload
 from drakit.cel.text import parse_int
 from drakit.cel.values import Duration, Fault, Timestamp, UInt, contains, no_overload, size
 
-__all__ = ["FUNCTIONS", "IDENTS"]
+__all__ = ["CONSTANTS", "FUNCTIONS", "IDENTS"]
 
 
 def _not(value: Any) -> bool:
@@ -80,7 +80,7 @@ def _matches(value: Any, pattern: Any) -> bool:
 # -- time -----------------------------------------------------------------------------------------------------
 
 
-def _zone(name: str) -> timezone | ZoneInfo:
+def _zone(name: str) -> timedelta | ZoneInfo:
     """An IANA name, or an offset such as `-08:00`; Go's texts for what is neither."""
     if ":" not in name:
         return _named_zone(name)
@@ -92,12 +92,12 @@ def _zone(name: str) -> timezone | ZoneInfo:
             raise Fault(f'strconv.Atoi: parsing "{part}": invalid syntax')
         parts.append(number)
     total = parts[0] * 60 - parts[1] if name.startswith("-") else parts[0] * 60 + parts[1]
-    return timezone(timedelta(minutes=max(-1439, min(1439, total))))
+    return timedelta(minutes=total)
 
 
-def _named_zone(name: str) -> timezone | ZoneInfo:
+def _named_zone(name: str) -> timedelta | ZoneInfo:
     if name in ("", "UTC", "Local"):
-        return UTC
+        return timedelta(0)
     try:
         return ZoneInfo(name)
     except (ValueError, OSError, LookupError):
@@ -107,9 +107,10 @@ def _named_zone(name: str) -> timezone | ZoneInfo:
 
 
 def _local(value: Timestamp, zone: str) -> datetime:
-    seconds = value.nanos // 10**9
+    where = _zone(zone)
     try:
-        return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)).astimezone(_zone(zone))
+        when = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=value.nanos // 10**9)
+        return when + where if isinstance(where, timedelta) else when.astimezone(where)
     except OverflowError:
         raise Fault("timestamp overflow") from None
 
@@ -296,6 +297,9 @@ FUNCTIONS: list[Function] = [
     ),
     *_time_functions(),
 ]  # fmt: skip
+
+# Values of protobuf enumerations.
+CONSTANTS: dict[str, tuple[t.Type, Any]] = {"google.protobuf.NullValue.NULL_VALUE": (t.INT, 0)}
 
 # Names of types, usable as values.
 IDENTS: dict[str, t.Type] = {
