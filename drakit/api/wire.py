@@ -14,13 +14,24 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from drakit.api.errors import StatusError, go_quote
 from drakit.api.quantity import Quantity, QuantityError
 from drakit.api.wire_facts import FACTS
 
-__all__ = ["copy", "empty_field", "read", "zero"]
+__all__ = [
+    "Form",
+    "as_internal",
+    "copy",
+    "empty_field",
+    "field_names",
+    "forms",
+    "in_order",
+    "model_name",
+    "read",
+    "zero",
+]
 
 Object = dict[str, Any]
 
@@ -88,7 +99,7 @@ def read(model: type, value: Any, *, kind: str, version: str) -> tuple[Object, t
     """The value as the model's JSON, and the paths of its unknown fields. Raises StatusError 400; does not change value."""
     unknown = _Unknown()
     try:
-        obj: Object = _reader(_model_name(model))(value, unknown)
+        obj: Object = _reader(model_name(model))(value, unknown)
     except (_Mismatch, _BadValue) as error:
         message = f'{kind} in version "{version}" cannot be handled as a {kind}: {error}'
         raise StatusError.bad_request(message) from None
@@ -97,7 +108,7 @@ def read(model: type, value: Any, *, kind: str, version: str) -> tuple[Object, t
 
 def zero(model: type) -> Object:
     """What Go writes for an empty value of the model."""
-    return _zero_struct(_model_name(model))
+    return _zero_struct(model_name(model))
 
 
 def in_order(name: str, value: Any) -> Any:
@@ -121,7 +132,7 @@ def _go_name(name: str) -> str:
 
 def field_names(model: type, path: list[str]) -> list[str]:
     """The names that Go knows at a path below the model; none where there is no struct."""
-    name = _model_name(model)
+    name = model_name(model)
     for step in path:
         field = _fields(name).get(step)
         if field is None or not field.struct:
@@ -133,17 +144,30 @@ def field_names(model: type, path: list[str]) -> list[str]:
 
 def empty_field(model: type, name: str) -> Any:
     """What Go writes for the field when it is empty; None when it leaves it out."""
-    field = _fields(_model_name(model)).get(name)
+    field = _fields(model_name(model)).get(name)
     return field.zero() if field is not None and field.always else None
 
 
 # The facts
 
 
+class Form(NamedTuple):
+    """How a field travels: `wraps` around a scalar form (`core`) or around a struct."""
+
+    wraps: tuple[str, ...]
+    core: str
+    struct: str  # "" for scalars
+
+
+def forms(name: str) -> list[tuple[str, Form]]:
+    """The fields of a type and their forms."""
+    return [(field.name, field.form) for field in _fields(name).values()]
+
+
 class _Field:
     """One field: how to read it, when to leave it out, what stands for its absence."""
 
-    __slots__ = ("always", "drops_empty", "internal", "name", "order", "read", "struct", "zero")
+    __slots__ = ("always", "drops_empty", "form", "internal", "name", "order", "read", "struct", "zero")
 
     def __init__(self, owner: str, name: str, form: str) -> None:
         match = _FORM.fullmatch(form)
@@ -152,6 +176,7 @@ class _Field:
         module, _, struct = owner.partition(".")
         self.name = name
         self.struct = "" if len(core) == 1 else core if "." in core else f"{module}.{core}"
+        self.form = Form(tuple(wraps), core, self.struct)
         self.read = _form_reader(module, wraps, core, alias)
         self.order = _each(module, wraps, core, in_order)
         self.internal = _each(module, wraps, core, as_internal)
@@ -206,7 +231,7 @@ def _lines() -> dict[str, str]:
     return lines
 
 
-def _model_name(model: type) -> str:
+def model_name(model: type) -> str:
     for cls in model.__mro__:
         if cls.__module__.startswith("lightkube.models."):
             return f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}"
@@ -215,7 +240,7 @@ def _model_name(model: type) -> str:
 
 @cache
 def _fields(name: str) -> dict[str, _Field]:
-    return {field: _Field(name, field, form) for field, form in (word.split(":", 1) for word in _lines()[name].split())}
+    return {field: _Field(name, field, form) for field, form in (word.split(":", 1) for word in _lines().get(name, "").split())}
 
 
 @cache
