@@ -50,7 +50,10 @@ def validate_selector_and_template(obj: Object, word: str, *, always: bool = Tru
 
 def validate_template_labels(selector: Object, template: Object) -> Errors:
     labels = (template.get("metadata") or {}).get("labels") or {}
-    if selectors.matches_label_selector(selector, labels):
-        return []
+    try:
+        if selectors.matches_label_selector(selector, labels):
+            return []
+    except ValueError:
+        return [FieldError.invalid("spec.selector", selector, "invalid label selector")]
     text = "`selector` does not match template `labels`"
     return [FieldError.invalid("spec.template.metadata.labels", labels or None, text)]
