@@ -287,6 +287,8 @@ _GO_NATIVE = {
 
 
 def _go_native(value: Any) -> str:
+    if value.__class__ is list and value and value[0].__class__ in _ATTRIBUTE_FIELDS:
+        return {bool: "[]bool", int: "[]int64", str: "[]string", Semver: "[]cel.Semver"}[value[0].__class__]
     name = type_name(value)
     return _GO_NATIVE.get(name, name)
 

@@ -184,9 +184,8 @@ def _double(letter: str, precision: int | None, value: Any) -> str:
         return "NaN"
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
-    if digits > 100_000:
-        raise ClauseError(f"precision {digits} exceeds maximum allowed precision 100000")
-    return _grouped(value, digits) if letter == "f" else _scientific(value)
+    # The locale's printer keeps the precision in a byte.
+    return f"{value:,.{digits % 256}f}" if letter == "f" else _scientific(value)
 
 
 def _fixed(value: float, digits: int) -> str:
@@ -195,10 +194,6 @@ def _fixed(value: float, digits: int) -> str:
     if math.isinf(value):
         return "+Inf" if value > 0 else "-Inf"
     return f"{value:.{digits}f}"
-
-
-def _grouped(value: float, digits: int) -> str:
-    return f"{value:,.{digits}f}"
 
 
 def _scientific(value: float) -> str:
