@@ -120,6 +120,8 @@ class Strategy:
     default: Mapping[str, Callable[[Object], None]] = field(default_factory=dict)
     to_storage: Mapping[str, Callable[[Object], Object]] = field(default_factory=dict)
     from_storage: Mapping[str, Callable[[Object], Object]] = field(default_factory=dict)
+    # Where errors of declared rules stand in another version: those rules run on the object as it was sent.
+    declared_path: Mapping[str, Callable[[str], str]] = field(default_factory=dict)
     prepare_for_create: Prepare | None = None
     validate: Validate | None = None
     prepare_for_update: PrepareUpdate | None = None

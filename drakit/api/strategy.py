@@ -6,7 +6,7 @@ are part of the answer. What is a kind's own stands in its `Strategy`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from drakit.api import metadata, wire
@@ -103,7 +103,7 @@ def create(kind: Kind, obj: Object, ctx: WriteContext) -> tuple[Object, list[str
         errors += strategy.validate(obj, ctx)
     if not errors and strategy.validate_name is not None:
         errors = metadata.validate_path_segment(meta)
-    _raise(kind, obj, errors)
+    _raise(kind, obj, errors, ctx.version)
     return obj, strategy.warnings(obj, None, ctx) if strategy.warnings is not None else []
 
 
@@ -138,7 +138,7 @@ def update(kind: Kind, new: Object, old: Object, ctx: WriteContext, subresource:
     check = part.validate_update if part is not None else strategy.validate_update
     if check is not None:
         errors += check(new, old, ctx)
-    _raise(kind, new, errors)
+    _raise(kind, new, errors, ctx.version)
     warn = part.warnings if part is not None else strategy.warnings
     return new, warn(new, old, ctx) if warn is not None else []
 
@@ -176,7 +176,11 @@ def _spec_changed(new: Object, old: Object, strategy: Strategy) -> bool:
     return {k: v for k, v in new.items() if k not in skip} != {k: v for k, v in old.items() if k not in skip}
 
 
-def _raise(kind: Kind, obj: Object, errors: list[FieldError]) -> None:
-    if errors:
-        errors.sort(key=lambda error: error.declared)  # stable: within each half as found
-        raise StatusError.invalid(kind.group, kind.kind, obj["metadata"].get("name") or "", errors)
+def _raise(kind: Kind, obj: Object, errors: list[FieldError], version: str) -> None:
+    if not errors:
+        return
+    errors.sort(key=lambda error: error.declared)  # stable: within each half as found
+    move = kind.strategy.declared_path.get(version)
+    if move is not None:
+        errors = [replace(error, field=move(error.field)) if error.declared else error for error in errors]
+    raise StatusError.invalid(kind.group, kind.kind, obj["metadata"].get("name") or "", errors)

@@ -177,10 +177,10 @@ def _flat_request(value: Object, path: str) -> str:
 
 def _at(value: Any, path: str) -> Any:
     for step in steps(path):
-        if (isinstance(value, dict) and step in value) or (
-            isinstance(value, list) and isinstance(step, int) and step < len(value)
-        ):
-            value = value[step]
+        if isinstance(value, dict):
+            value = value.get(step)
+        elif isinstance(value, list) and isinstance(step, int):
+            value = value[step] if step < len(value) else None
         else:
             return None
     return value

@@ -292,6 +292,7 @@ STRATEGY = Strategy(
     to_storage={"v1beta1": convert.claim_to_v1},
     from_storage={"v1beta1": convert.claim_to_v1beta1},
     reset=("status",),
+    declared_path={"v1beta1": convert.claim_path_in_v1beta1},
     validate_name=formats.name_is(formats.dns_subdomain),
     prepare_for_create=_prepare_for_create,
     validate=_validate,

@@ -285,5 +285,6 @@ def _allocation_mode(request: Object, path: str) -> list[FieldError]:
         if count <= 0:
             return [FieldError.invalid(f"{path}.count", count, "must be greater than zero")]
     else:
-        return [FieldError.not_supported(f"{path}.allocationMode", mode, ("All", "ExactCount")).as_declared()]
+        error = FieldError.not_supported(f"{path}.allocationMode", mode, ("All", "ExactCount"))
+        return [error.as_declared() if mode else error]  # the declared rule lets "" pass, for v1beta1's sake
     return []

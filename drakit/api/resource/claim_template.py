@@ -7,7 +7,7 @@ from typing import Any
 from drakit.api import formats, metadata, wire
 from drakit.api.errors import FieldError
 from drakit.api.kind import Strategy, WriteContext
-from drakit.api.resource import checks, claim_spec, convert
+from drakit.api.resource import claim_spec, convert
 
 __all__ = ["STRATEGY"]
 
@@ -57,6 +57,7 @@ STRATEGY = Strategy(
     default={"v1": _default, "v1beta2": _default, "v1beta1": _default_flat},
     to_storage={"v1beta1": convert.template_to_v1},
     from_storage={"v1beta1": convert.template_to_v1beta1},
+    declared_path={"v1beta1": convert.claim_path_in_v1beta1},
     validate_name=formats.name_is(formats.dns_subdomain),
     prepare_for_create=_prepare_for_create,
     validate=_validate_spec,

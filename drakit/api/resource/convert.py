@@ -5,11 +5,14 @@ v1beta2 and v1alpha3 are read and written like v1. The functions share what they
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 __all__ = [
+    "claim_path_in_v1beta1",
     "claim_to_v1",
     "claim_to_v1beta1",
+    "slice_path_in_v1beta1",
     "slice_to_v1",
     "slice_to_v1beta1",
     "template_to_v1",
@@ -17,6 +20,9 @@ __all__ = [
 ]
 
 Object = dict[str, Any]
+
+_EXACTLY = re.compile(r"(\.devices\.requests\[[0-9]+\])\.exactly\b")
+_DEVICE = re.compile(r"^(spec\.devices\[[0-9]+\])\.(?!name\b)")
 
 # The fields of an exact request, which v1beta1 has in the request itself.
 _EXACT = (
@@ -70,6 +76,14 @@ def template_to_v1(template: Object) -> Object:
 def template_to_v1beta1(template: Object) -> Object:
     spec = template["spec"]
     return {**template, "spec": {**spec, "spec": _requests(spec.get("spec") or {}, _flat)}}
+
+
+def claim_path_in_v1beta1(path: str) -> str:
+    return _EXACTLY.sub(r"\1", path)
+
+
+def slice_path_in_v1beta1(path: str) -> str:
+    return _DEVICE.sub(r"\1.basic.", path)
 
 
 def slice_to_v1(obj: Object) -> Object:

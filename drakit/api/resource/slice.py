@@ -447,6 +447,7 @@ STRATEGY = Strategy(
     generation=True,
     to_storage={"v1beta1": convert.slice_to_v1},
     from_storage={"v1beta1": convert.slice_to_v1beta1},
+    declared_path={"v1beta1": convert.slice_path_in_v1beta1},
     validate_name=formats.name_is(formats.dns_subdomain),
     prepare_for_create=_prepare_for_create,
     validate=_validate,
