@@ -137,8 +137,8 @@ class ClaimController:
             self.loop.add(f"claim:{key}")
 
     def _needs_work(self, consumer: Plain) -> bool:
-        """A claim has to be made, or (the pod bypassed the scheduler) reserved."""
-        if deleting(consumer):
+        """A claim has to be made, or (the pod bypassed the scheduler) reserved. A pod that is done gets no new claim for the one it lost."""
+        if deleting(consumer) or (consumer["kind"] == "Pod" and decisions.pod_done(consumer)):
             return False
         scheduled = consumer["kind"] == "Pod" and bool(spec(consumer).get("nodeName"))
         for entry in spec(consumer).get("resourceClaims") or ():
@@ -164,7 +164,7 @@ class ClaimController:
             await self._reconcile_claim(object_key)
         elif kind == "pod":
             pod = self._pods.get(object_key)
-            if pod is not None and not deleting(pod):
+            if pod is not None and not deleting(pod) and not decisions.pod_done(pod):
                 await self._reconcile_pod(pod)
         elif self._groups is not None:
             group = self._groups.get(object_key)

@@ -33,7 +33,6 @@ class Cluster:
 
     async def __aenter__(self) -> Cluster:
         await self.server.start()
-        await self.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}})
         await self.start()
         return self
 
