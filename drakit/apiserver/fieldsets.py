@@ -7,7 +7,9 @@ things as a whole. This is structured-merge-diff's algebra (compare, merge, remo
 
 from __future__ import annotations
 
+import functools
 import json
+import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -196,108 +198,143 @@ def _item_key(node: Node, item: Any) -> str:
     return "k:" + json.dumps(found, separators=(",", ":"), ensure_ascii=False)
 
 
-def compare(node: Node, old: Any, new: Any) -> Comparison:
+class _Shape:
+    """A schema node made quick to walk: what it is, its fields with their path elements, its element."""
+
+    __slots__ = ("_element", "fields", "leaf", "node", "of_items")
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.leaf = node.type in ("scalar", "any") or node.atomic
+        self.of_items = node.type == "list"
+        # Filled as fields are met: models are large and objects use few of their fields.
+        self.fields: dict[str, tuple[str, _Shape | None]] = {}
+        self._element: _Shape | None = None
+
+    def field(self, name: str) -> tuple[str, _Shape | None]:
+        child = _child(self.node, name)
+        shape = None if child is None else _shape(child)
+        if shape is not None and shape.leaf:
+            shape = None
+        entry = (sys.intern("f:" + name), shape)
+        if self.node.type == "struct":  # the keys of a map are data: not to be remembered for ever
+            self.fields[name] = entry
+        return entry
+
+    @property
+    def element(self) -> _Shape | None:
+        if self._element is None and self.node.element is not None:
+            self._element = _shape(self.node.element)
+        return self._element
+
+
+@functools.cache
+def _shape(node: Node) -> _Shape:
+    return _Shape(node)
+
+
+def compare(node: Node, old: dict[str, Any], new: dict[str, Any]) -> Comparison:
     removed: FieldSet = {}
     modified: FieldSet = {}
     added: FieldSet = {}
-    _compare_members(node, old, new, removed, modified, added)
+    _compare_members(_shape(node), old, new, removed, modified, added)
     return Comparison(removed, modified, added)
 
 
 def _compare_members(
-    node: Node, old: dict[str, Any], new: dict[str, Any], removed: FieldSet, modified: FieldSet, added: FieldSet
+    shape: _Shape, old: dict[str, Any], new: dict[str, Any], removed: FieldSet, modified: FieldSet, added: FieldSet
 ) -> None:
-    fields = node.fields if node.type == "struct" else None
-    element = node.element
+    known = shape.fields
     for name, value in new.items():
         before = old.get(name, _MISSING)
         if before is value or (before is not _MISSING and before == value):
             continue
-        child = fields.get(name) if fields is not None else element
-        _compare(child, before, value, "f:" + name, removed, modified, added)
-    if len(old) > len(new) or any(name not in new for name in old):
-        for name, before in old.items():
-            if name not in new:
-                child = fields.get(name) if fields is not None else element
-                _compare(child, before, _MISSING, "f:" + name, removed, modified, added)
+        key, child = known.get(name) or shape.field(name)
+        if before is _MISSING:
+            added[key] = _LEAF if child is None or not value else _everything(child, value)
+        elif child is None:
+            modified[key] = _LEAF
+        else:
+            _compare(child, before, value, key, removed, modified, added)
+    for name, before in old.items():
+        if name not in new:
+            key, child = known.get(name) or shape.field(name)
+            removed[key] = _LEAF if child is None or not before else _everything(child, before)
+
+
+def _everything(shape: _Shape, value: Any) -> FieldSet:
+    """The set of a value that is all new or all gone: each step on the way is a member."""
+    out: FieldSet = {".": _LEAF}
+    if shape.of_items:
+        if not isinstance(value, list):
+            return _LEAF
+        element = shape.element
+        for key, items in _grouped(shape.node, value).items():
+            leaf = len(items) > 1 or element is None or element.leaf or not items[0]
+            out[key] = _LEAF if leaf or element is None else _everything(element, items[0])
+        return out
+    if not isinstance(value, dict):
+        return _LEAF
+    known = shape.fields
+    for name, item in value.items():
+        key, child = known.get(name) or shape.field(name)
+        out[key] = _LEAF if child is None or not item else _everything(child, item)
+    return out
 
 
 def _compare(
-    node: Node | None, old: Any, new: Any, key: str, removed: FieldSet, modified: FieldSet, added: FieldSet
+    shape: _Shape, old: Any, new: Any, key: str, removed: FieldSet, modified: FieldSet, added: FieldSet
 ) -> None:
-    """Enter the differences of one value under `key` into the three sets."""
-    if (
-        node is None
-        or node.type == "scalar"
-        or node.atomic
-        or node.type == "any"
-        or (not old and not new)
-        or ((old is _MISSING or not old) and not new and new is not _MISSING)
-    ):
-        _leaf(old, new, key, removed, modified, added)
-        return
-    lhs = None if old is _MISSING else old
-    rhs = None if new is _MISSING else new
-    if not lhs and not rhs:
-        _leaf(old, new, key, removed, modified, added)
+    """Enter the differences of one value that is on both sides, under `key`."""
+    kind: type = list if shape.of_items else dict
+    if (not old and not new) or not isinstance(old or kind(), kind) or not isinstance(new or kind(), kind):
+        modified[key] = _LEAF
         return
     below_removed: FieldSet = {}
     below_modified: FieldSet = {}
     below_added: FieldSet = {}
-    if node.type == "list":
-        if not isinstance(lhs or [], list) or not isinstance(rhs or [], list):
-            _leaf(old, new, key, removed, modified, added)
-            return
-        _compare_items(node, lhs or [], rhs or [], below_removed, below_modified, below_added)
+    if shape.of_items:
+        _compare_items(shape, old or [], new or [], below_removed, below_modified, below_added)
     else:
-        if not isinstance(lhs or {}, dict) or not isinstance(rhs or {}, dict):
-            _leaf(old, new, key, removed, modified, added)
-            return
-        _compare_members(node, lhs or {}, rhs or {}, below_removed, below_modified, below_added)
-    if old is _MISSING:
-        added[key] = {".": _LEAF, **below_added}
-    elif below_added:
+        _compare_members(shape, old or {}, new or {}, below_removed, below_modified, below_added)
+    if below_added:
         added[key] = below_added
-    if new is _MISSING:
-        removed[key] = {".": _LEAF, **below_removed}
-    elif below_removed:
+    if below_removed:
         removed[key] = below_removed
     if below_modified:
         modified[key] = below_modified
 
 
-def _leaf(old: Any, new: Any, key: str, removed: FieldSet, modified: FieldSet, added: FieldSet) -> None:
-    if old is _MISSING:
-        added[key] = _LEAF
-    elif new is _MISSING:
-        removed[key] = _LEAF
-    elif old != new:
-        modified[key] = _LEAF
-
-
 def _compare_items(
-    node: Node, old: list[Any], new: list[Any], removed: FieldSet, modified: FieldSet, added: FieldSet
+    shape: _Shape, old: list[Any], new: list[Any], removed: FieldSet, modified: FieldSet, added: FieldSet
 ) -> None:
-    before, after = _grouped(node, old), _grouped(node, new)
-    element = node.element
+    before, after = _grouped(shape.node, old), _grouped(shape.node, new)
+    element = shape.element
+    if element is not None and element.leaf:
+        element = None
+
+    def whole(items: list[Any]) -> FieldSet:
+        return _LEAF if len(items) > 1 or element is None or not items[0] else _everything(element, items[0])
+
     for key in {**before, **after}:
-        left, right = before.get(key, ()), after.get(key, ())
-        if len(left) <= 1 and len(right) <= 1:
-            lhs, rhs = left[0] if left else _MISSING, right[0] if right else _MISSING
-            if lhs is not _MISSING and rhs is not _MISSING and lhs == rhs:
-                continue
-            _compare(element, lhs, rhs, key, removed, modified, added)
-        elif len(left) >= 2 and len(right) >= 2:
-            if left != right:
-                modified[key] = _LEAF
-        elif len(left) >= 2:
-            if right:
-                _compare(element, _MISSING, right[0], key, removed, modified, added)
+        left, right = before.get(key), after.get(key)
+        if left is None or right is None:
+            if right is not None:
+                added[key] = whole(right)
+            elif left is not None:
+                removed[key] = whole(left)
+        elif left == right:
+            continue
+        elif len(left) == 1 and len(right) == 1 and element is not None:
+            _compare(element, left[0], right[0], key, removed, modified, added)
+        elif len(left) >= 2 and len(right) == 1:
+            added[key] = whole(right)
             removed[key] = _LEAF
-        else:
-            if left:
-                _compare(element, left[0], _MISSING, key, removed, modified, added)
+        elif len(left) == 1 and len(right) >= 2:
+            removed[key] = whole(left)
             added[key] = _LEAF
+        else:
+            modified[key] = _LEAF
 
 
 def _grouped(node: Node, items: list[Any]) -> dict[str, list[Any]]:

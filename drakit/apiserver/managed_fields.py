@@ -15,6 +15,7 @@ from typing import Any
 from drakit.api import schema, strategy
 from drakit.api.errors import StatusError
 from drakit.api.kind import Kind
+from drakit.api.schema import Node
 from drakit.apiserver import fieldsets
 from drakit.apiserver.call import Call, field_manager
 from drakit.apiserver.context import Context, zero_object
@@ -109,6 +110,15 @@ def ignored(kind: Kind, subresource: str) -> FieldSet:
     return fields
 
 
+@lru_cache(maxsize=512)
+def _version(kind: Kind, api_version: str) -> tuple[str, Node] | None:
+    """The version that an apiVersion names and its schema; None when the kind has no such version."""
+    version = api_version.rpartition("/")[2]
+    if kind.version(version) is None or kind.api_version(version) != api_version:
+        return None
+    return version, schema.root(kind, version)
+
+
 class Versions:
     """An old and a new object compared in whatever API version a manager uses."""
 
@@ -127,13 +137,14 @@ class Versions:
         return self._made[api_version]
 
     def _compare(self, api_version: str) -> Comparison | None:
-        version = api_version.rpartition("/")[2]
         kind = self._kind
-        if kind.version(version) is None or kind.api_version(version) != api_version:
+        found_version = _version(kind, api_version)
+        if found_version is None:
             return None
+        version, node = found_version
         old = live_structure(kind, version) if self._creating else strategy.encode(kind, version, self._old)
         new = strategy.encode(kind, version, self._new)
-        found = fieldsets.compare(schema.root(kind, version), old, new)
+        found = fieldsets.compare(node, old, new)
         return Comparison(*(fieldsets.without_under(part, self._ignored) for part in found))
 
 

@@ -27,6 +27,7 @@ Plain = dict[str, Any]
 JSON_PATCH, MERGE_PATCH = "application/json-patch+json", "application/merge-patch+json"
 STRATEGIC_PATCH, APPLY = "application/strategic-merge-patch+json", "application/apply-patch+yaml"
 _MAX_OPERATIONS = 10_000
+_PARTS = ("spec", "status", "data", "rules")
 
 
 def patch(ctx: Context, call: Call) -> Answer:
@@ -107,31 +108,44 @@ def _patch_stored(
         raise StatusError.bad_request("the patch is nested too deeply") from None
     if not isinstance(patched, dict):
         raise _unfit(patched, f"json: cannot unmarshal {_go_type(patched)} into Go value")
-    obj = decode_patched(call, patched, validation)
+    obj = decode_patched(call, patched, validation, current if current is old.obj else None)
     check_name(call, obj)
     return replace(ctx, call, obj, old, dry_run=dry_run)
 
 
-def decode_patched(call: Call, patched: Plain, validation: str) -> Plain:
-    """The result of a patch as an object; what is wrong with it is said about the field `patch`."""
+def decode_patched(call: Call, patched: Plain, validation: str, stored: Plain | None = None) -> Plain:
+    """The result of a patch as an object; what is wrong with it is said about the field `patch`.
+
+    Parts of the `stored` object that the patch left alone were decoded and defaulted when they were stored: they are
+    taken over as they are, which halves the cost of a status patch."""
     kind = call.kind
+    kept = (
+        {}
+        if stored is None
+        else {name: value for name, value in patched.items() if value is stored.get(name) and name in _PARTS}
+    )
+    whole = patched
+    if kept:
+        patched = {name: value for name, value in patched.items() if name not in kept}
     if patched.get("kind") != kind.kind:
         version = patched.get("apiVersion")
         text = f'no kind "{patched.get("kind")}" is registered for version "{version}" in scheme "pkg/api/legacyscheme/scheme.go:30"'
-        raise _unfit(patched, text)
+        raise _unfit(whole, text)
     try:
         decoded = strategy.decode(kind, call.version, patched)
     except StatusError as error:
         if error.code != 400:
             raise
         raise _unfit(
-            patched, error.message.partition(f"cannot be handled as a {kind.kind}: ")[2] or error.message
+            whole, error.message.partition(f"cannot be handled as a {kind.kind}: ")[2] or error.message
         ) from None
     if validation != "Ignore" and (problems := decoded.strict_errors):
         if validation == "Strict":
-            raise _unfit(patched, f"strict decoding error: {', '.join(problems)}")
+            raise _unfit(whole, f"strict decoding error: {', '.join(problems)}")
         call.warnings.extend(problems)
     obj = decoded.obj
+    if kept:
+        obj.update(kept)
     if not isinstance(obj.get("metadata"), dict):
         raise internal_without_reason("metadata must be an object")
     return obj
