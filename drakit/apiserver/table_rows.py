@@ -109,7 +109,8 @@ def _selector(selector: Plain | None) -> str:
     terms = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
     for item in selector.get("matchExpressions") or ():
         text = _OPERATOR_TEXT.get(item.get("operator", ""), "!{key}")
-        terms.append((item["key"], text.format(key=item["key"], values=",".join(sorted(item.get("values") or ())))))
+        key = item.get("key", "")
+        terms.append((key, text.format(key=key, values=",".join(sorted(item.get("values") or ())))))
     return ",".join(text for _, text in sorted(terms, key=lambda term: term[0]))
 
 
