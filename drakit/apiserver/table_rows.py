@@ -360,11 +360,12 @@ def _endpoints(obj: Plain, now: datetime) -> Row:
     subsets = obj.get("subsets") or ()
     found = []
     for subset in subsets:
-        for port in subset.get("ports") or ({},):
+        ports: list[Plain] = subset.get("ports") or [{}]
+        for port in ports:
             for address in subset.get("addresses") or ():
                 ip = address.get("ip", "")
                 host = f"[{ip}]" if ":" in ip else ip
-                found.append(f"{host}:{port['port']}" if port else ip)
+                found.append(f"{host}:{port.get('port', 0)}" if port else ip)
     text = ",".join(found[:3])
     if len(found) > 3:
         text += f" + {len(found) - 3} more..."
