@@ -25,7 +25,7 @@ from drakit.allocator.taints import untolerated
 
 __all__ = ["NodeSet", "feasible_nodes"]
 
-_DEMANDS = 128  # kept per pair of inventory and allocated state
+_DEMANDS = 32  # kept per pair of inventory and allocated state
 _DECLARED = "DRAOptionalNodeOperations"
 
 
@@ -129,7 +129,7 @@ class _Demand:
         self.all_mode = all_mode
         self.exact = not all_mode
         self.shares_devices = admin
-        self.counts: dict[int, int] = {}
+        self.counts = bytearray()  # by node number
         self.levels = [0] * (MAX_RESULTS + 1)  # levels[n]: nodes with at least n
         self._static: dict[tuple[Layout, bool], int] = {}
 
@@ -137,7 +137,7 @@ class _Demand:
         layout = pool.layout
         mask = self._static.get((layout, skips))
         if mask is None:
-            if len(self._static) > 200_000:
+            if len(self._static) > 50_000:
                 self._static.clear()
             mask = self._static[layout, skips] = self._without_state(layout, skips)
         held = allocated.pools.get(pool.key)
@@ -186,7 +186,9 @@ class _Demand:
         return mask
 
     def put(self, node: int, count: int) -> None:
-        before = self.counts.get(node, 0)
+        if node >= len(self.counts):
+            self.counts.extend(bytes(node + 1 - len(self.counts) + 1024))
+        before = self.counts[node]
         count = min(count, MAX_RESULTS)
         if count == before:
             return

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from drakit.allocator.devices import Capacity, Policy, Shape
+from drakit.allocator.devices import Capacities, Capacity, Policy, Shape
 from drakit.allocator.pools import Layout
 from drakit.api.quantity import Quantity
 
@@ -44,9 +44,10 @@ class Consumed:
         )
 
 
-def consume(requests: Mapping[str, Quantity], shape: Shape, *, fractional: bool) -> Consumed | CapacityFault | str:
-    """What the request takes from a device of this shape; a text says why such a device can never serve it."""
-    capacity = shape.capacity
+def consume(
+    requests: Mapping[str, Quantity], capacity: Mapping[str, Capacity], *, fractional: bool
+) -> Consumed | CapacityFault | str:
+    """What the request takes from a device with these capacities; a text says why such a device can never serve it."""
     for name in requests:
         if name not in capacity:
             return f"has no capacity {name}"
@@ -148,13 +149,14 @@ class CapacityRule:
     def __init__(self, requests: Mapping[str, Quantity], fractional: bool) -> None:
         self.requests = requests
         self._fractional = fractional
-        self._verdicts: dict[Shape, Consumed | CapacityFault | str] = {}
+        self._verdicts: dict[Capacities, Consumed | CapacityFault | str] = {}
         self._layouts: dict[Layout, tuple[int, int]] = {}
 
     def verdict(self, shape: Shape) -> Consumed | CapacityFault | str:
-        found = self._verdicts.get(shape)
+        found = self._verdicts.get(shape.capacities)
         if found is None:
-            found = self._verdicts[shape] = consume(self.requests, shape, fractional=self._fractional)
+            found = consume(self.requests, shape.capacity, fractional=self._fractional)
+            self._verdicts[shape.capacities] = found
         return found
 
     def masks(self, layout: Layout) -> tuple[int, int]:
@@ -171,6 +173,10 @@ class CapacityRule:
             found = self._layouts[layout] = (good, faulty)
         return found
 
-    def forget_unused(self, shapes: set[Shape]) -> None:
-        self._verdicts = {shape: verdict for shape, verdict in self._verdicts.items() if shape in shapes}
+    def forget(self) -> None:
+        self._verdicts.clear()
         self._layouts.clear()
+
+    @property
+    def size(self) -> int:
+        return len(self._layouts)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -69,17 +70,38 @@ class Taint:
         return f"{self.key}{value}:{self.effect}"
 
 
+class Capacities:
+    """All capacities of a device. Interned apart from the shape: far fewer are distinct."""
+
+    __slots__ = ("_parsed", "plain")
+
+    def __init__(self, plain: Mapping[str, Mapping[str, Any]]) -> None:
+        self.plain = plain
+        self._parsed: dict[str, Capacity] | None = None
+
+    def parsed(self) -> dict[str, Capacity]:
+        if self._parsed is None:
+            self._parsed = {name: _parse_capacity(value) for name, value in self.plain.items()}
+        return self._parsed
+
+
 class Shape:
     """What expressions and constraints can see of a device. Interned: identity is equality."""
 
-    __slots__ = ("_capacity", "allow_multiple", "attributes", "driver", "plain_capacity")
+    __slots__ = ("allow_multiple", "attributes", "capacities", "driver", "regular")
 
-    def __init__(self, driver: str, device: Device) -> None:
+    def __init__(
+        self, driver: str, attributes: Mapping[str, Mapping[str, Any]], capacities: Capacities, allow_multiple: bool
+    ) -> None:
         self.driver = driver
-        self.attributes: Mapping[str, Mapping[str, Any]] = device.attributes or {}
-        self.plain_capacity: Mapping[str, Mapping[str, Any]] = device.capacity or {}
-        self.allow_multiple = bool(device.allowMultipleAllocations)
-        self._capacity: dict[str, Capacity] | None = None
+        self.attributes = attributes
+        self.capacities = capacities
+        self.allow_multiple = allow_multiple
+        self.regular: bool | None = None  # noted by `reads`
+
+    @property
+    def plain_capacity(self) -> Mapping[str, Mapping[str, Any]]:
+        return self.capacities.plain
 
     def plain(self) -> dict[str, Any]:
         """The device as CEL's activation wants it (its name is not visible to expressions)."""
@@ -94,9 +116,7 @@ class Shape:
 
     @property
     def capacity(self) -> dict[str, Capacity]:
-        if self._capacity is None:
-            self._capacity = {name: _parse_capacity(value) for name, value in self.plain_capacity.items()}
-        return self._capacity
+        return self.capacities.parsed()
 
     def attribute(self, name: str) -> Mapping[str, Any] | None:
         """By fully qualified name; an attribute without a domain belongs to the driver's."""
@@ -194,6 +214,8 @@ class Interner:
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
         self._shapes: dict[bytes, Shape] = {}
+        self._capacities: dict[bytes, Capacities] = {}
+        self._values: dict[tuple[str, Any], Mapping[str, Any]] = {}
         self._traits: dict[bytes, Traits] = {}
         self._tainted: dict[tuple[Traits, tuple[Taint, ...]], Traits] = {}
         self._plain_traits = Traits()
@@ -203,11 +225,25 @@ class Interner:
         return self._texts.setdefault(text, text)
 
     def shape(self, driver: str, device: Device) -> Shape:
-        key = self._encode((driver, device.attributes, device.capacity, bool(device.allowMultipleAllocations)))
+        allow_multiple = bool(device.allowMultipleAllocations)
+        key = _digest(self._encode((driver, device.attributes, device.capacity, allow_multiple)))
         found = self._shapes.get(key)
         if found is None:
-            found = self._shapes[key] = Shape(driver, device)
+            capacity = _digest(self._encode(device.capacity))
+            if capacity not in self._capacities:
+                self._capacities[capacity] = Capacities(device.capacity or {})
+            attributes = {self.text(name): self._value(value) for name, value in (device.attributes or {}).items()}
+            found = self._shapes[key] = Shape(driver, attributes, self._capacities[capacity], allow_multiple)
         return found
+
+    def _value(self, attribute: Mapping[str, Any]) -> Mapping[str, Any]:
+        # Most values are common to many devices even where the devices differ.
+        if len(attribute) != 1:
+            return attribute
+        ((kind, value),) = attribute.items()
+        if isinstance(value, list):
+            return attribute
+        return self._values.setdefault((kind, value), attribute)
 
     def traits(self, device: Device, per_device: bool) -> Traits:
         placed = per_device and (device.nodeName, device.allNodes, device.nodeSelector) != (None, None, None)
@@ -249,12 +285,9 @@ class Interner:
     def forget_unused(self, shapes: set[Shape], traits: set[Traits]) -> None:
         """Drop what no slice uses any more; the inventory calls this when much has gone."""
         self._shapes = {key: shape for key, shape in self._shapes.items() if shape in shapes}
+        self._values = {}
         self._traits = {key: trait for key, trait in self._traits.items() if trait in traits}
         self._tainted = {key: trait for key, trait in self._tainted.items() if trait in traits}
-
-    @property
-    def size(self) -> int:
-        return len(self._shapes) + len(self._traits)
 
 
 def _make_traits(device: Device, taints: tuple[Taint, ...], per_device: bool) -> Traits:
@@ -303,6 +336,10 @@ def _parse_policy(plain: Mapping[str, Any] | None) -> Policy | None:
 
 def _quantity(value: Any) -> Quantity | None:
     return None if value is None else Quantity.parse(_text(value))
+
+
+def _digest(encoded: bytes) -> bytes:
+    return hashlib.blake2b(encoded, digest_size=16).digest()
 
 
 def nano(value: Any) -> int:

@@ -131,7 +131,7 @@ class Inventory:
         records = [record for pool in self.pools.values() for record in pool.slices.values()]
         shapes = {shape for record in records for shape in record.shapes}
         self._interner.forget_unused(shapes, {t for record in records for t in (*record.traits, *record.published)})
-        self.selections.forget_unused(shapes)
+        self.selections.forget()
         self.layouts.clear()
         self._removals = 0
 

@@ -6,7 +6,7 @@ The CEL engine is reached only through this module.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from drakit.allocator.capacity import CapacityRule
 from drakit.allocator.devices import Shape
 from drakit.allocator.pools import Layout
+from drakit.allocator.reads import Reads, projection, reads_of
 from drakit.api.gates import FeatureGates
 from drakit.api.quantity import Quantity
 from drakit.cel import device as cel_device
@@ -23,6 +24,7 @@ __all__ = ["Fault", "Selection", "Selections"]
 
 _HINT = ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional fields"
 _LIMIT = 512
+_REMEMBERED = 1_000_000  # verdicts, about 100 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +40,16 @@ class Fault:
 class Selection:
     """One pair of selector lists and what it says about every shape and layout seen so far."""
 
-    __slots__ = ("_compiled", "_gates", "_layouts", "_verdicts", "class_expressions", "expressions")
+    __slots__ = ("_compiled", "_gates", "_layouts", "_reads", "_verdicts", "class_expressions", "expressions")
 
     def __init__(self, class_expressions: tuple[str, ...], expressions: tuple[str, ...], gates: FeatureGates) -> None:
         self.class_expressions = class_expressions
         self.expressions = expressions
         self._gates = gates
         self._compiled: list[tuple[bool, int, Any]] | None = None
-        self._verdicts: dict[Shape, bool | Fault] = {}
+        self._reads: Reads | None = None
+        # By what the selectors can see of a device, or by the device's whole shape where that cannot be told.
+        self._verdicts: dict[Hashable, bool | Fault] = {}
         self._layouts: dict[Layout, tuple[int, int]] = {}
 
     def masks(self, layout: Layout) -> tuple[int, int]:
@@ -63,13 +67,16 @@ class Selection:
         return found
 
     def verdict(self, shape: Shape) -> bool | Fault:
-        found = self._verdicts.get(shape)
+        programs = self._programs()
+        seen: Hashable = None if self._reads is None else projection(shape, self._reads)
+        key = shape if seen is None else seen
+        found = self._verdicts.get(key)
         if found is None:
-            found = self._verdicts[shape] = self._evaluate(shape)
+            found = self._verdicts[key] = self._evaluate(programs, shape)
         return found
 
-    def _evaluate(self, shape: Shape) -> bool | Fault:
-        for in_class, index, selector in self._programs():
+    def _evaluate(self, programs: Sequence[tuple[bool, int, Any]], shape: Shape) -> bool | Fault:
+        for in_class, index, selector in programs:
             if isinstance(selector, Fault):
                 return selector
             try:
@@ -83,7 +90,17 @@ class Selection:
         if self._compiled is None:
             self._compiled = [(True, i, self._compile(True, i, text)) for i, text in enumerate(self.class_expressions)]
             self._compiled += [(False, i, self._compile(False, i, text)) for i, text in enumerate(self.expressions)]
+            self._reads = self._all_reads()
         return self._compiled
+
+    def _all_reads(self) -> Reads | None:
+        reads: Reads = frozenset()
+        for _, _, selector in self._compiled or ():
+            found = reads_of(selector.program.checked.root) if not isinstance(selector, Fault) else frozenset()
+            if found is None:
+                return None
+            reads |= found
+        return reads
 
     def _compile(self, in_class: bool, index: int, expression: str) -> Any:
         try:
@@ -95,9 +112,13 @@ class Selection:
         """(is of the class, number, compiled selector or its Fault), in the order of evaluation."""
         return self._programs()
 
-    def forget_unused(self, shapes: set[Shape]) -> None:
-        self._verdicts = {shape: verdict for shape, verdict in self._verdicts.items() if shape in shapes}
+    def forget(self) -> None:
+        self._verdicts.clear()
         self._layouts.clear()
+
+    @property
+    def size(self) -> int:
+        return len(self._verdicts) + len(self._layouts)
 
 
 class Selections:
@@ -114,8 +135,7 @@ class Selections:
         key = (class_expressions, expressions, lists, consumable)
         found = self._known.pop(key, None)
         if found is None:
-            while len(self._known) >= _LIMIT:
-                del self._known[next(iter(self._known))]
+            _make_room(self._known)
             found = Selection(class_expressions, expressions, _gates(lists, consumable))
         self._known[key] = found  # most recently used last
         return found
@@ -124,8 +144,7 @@ class Selections:
         key = (tuple(sorted((name, str(value)) for name, value in requests.items())), fractional)
         found = self._capacity.pop(key, None)
         if found is None:
-            while len(self._capacity) >= _LIMIT:
-                del self._capacity[next(iter(self._capacity))]
+            _make_room(self._capacity)
             found = CapacityRule({name: Quantity.parse(value) for name, value in key[0]}, fractional)
         self._capacity[key] = found
         return found
@@ -149,12 +168,20 @@ class Selections:
         except CelError as error:
             return DerivedFault(True, str(error))
 
-    def forget_unused(self, shapes: set[Shape]) -> None:
+    def forget(self) -> None:
+        """Devices have gone: start afresh rather than keep verdicts on shapes that nobody has."""
         for selection in self._known.values():
-            selection.forget_unused(shapes)
+            selection.forget()
         for rule in self._capacity.values():
-            rule.forget_unused(shapes)
+            rule.forget()
         self._derived_values.clear()
+
+
+def _make_room(known: dict[Any, Any]) -> None:
+    """Drop the least recently used: too many, or too much remembered by all of them together."""
+    size = sum(entry.size for entry in known.values())
+    while known and (len(known) >= _LIMIT or size > _REMEMBERED):
+        size -= known.pop(next(iter(known))).size
 
 
 @dataclass(frozen=True, slots=True)
