@@ -174,22 +174,6 @@ class ClaimWriter:
 
     # -- the other direction
 
-    async def unreserve(self, claim: ResourceClaim, uid: str) -> None:
-        """Take the consumer out of reservedFor, if it is there. The allocation stays."""
-        stored = self._informer.plain(key_of(claim))
-        entries = ((stored or {}).get("status") or {}).get("reservedFor") or ()
-        if stored is None or stored["metadata"]["uid"] != uid_of(claim) or all(e["uid"] != uid for e in entries):
-            return
-        meta = stored["metadata"]
-        patch = {
-            "metadata": {"uid": meta["uid"]},
-            "status": {"reservedFor": [{"$patch": "delete", "uid": uid}]},
-        }
-        updated = await self._client.patch_plain(
-            CLAIMS, meta["name"], patch, namespace=meta["namespace"], kind="strategic", subresource="status"
-        )
-        self._informer.observe(updated)
-
     async def deallocate(self, claim: ResourceClaim) -> None:
         """Give back what the claim holds; fails on a conflict, then somebody else has decided something."""
         assert claim.metadata is not None
@@ -263,22 +247,36 @@ class Binder:
             raise BindError(f'running Bind plugin "DefaultBinder": {error}') from error
         self._extended.pop(info.uid, None)
 
-    async def undo(self, info: PodInfo, placement: Placement) -> None:
-        """Unreserve: best effort in the API (a controller would do it later), certain in memory."""
+    async def landed_on(self, info: PodInfo) -> str | None:
+        """After a failure: the node that the pod has all the same (an answer got lost, or another scheduler was first);
+        "" while it has none, None when the pod is gone."""
+        try:
+            pod = await self._client.get(Pod, info.name, namespace=info.namespace)
+        except StatusError as error:
+            return None if error.code == 404 else ""
+        if pod.metadata is None or pod.metadata.uid != info.uid:
+            return None
+        return (pod.spec.nodeName if pod.spec else None) or ""
+
+    def forget(self, info: PodInfo, placement: Placement) -> None:
+        """Unreserve, in memory. What is written stays: a waiting pod finds its claim reserved at the next attempt, and the
+        claim controller gives it back when the pod goes. Upstream takes the reservation out, after which nobody gives back
+        the allocation of a deleted pod, and a pod that another scheduler has bound meanwhile loses its claim."""
         state = self._state
         state.displace(info.uid)
         for claim in placement.claims:
             state.claims.unshare(uid_of(claim), info.uid)
         if placement.extended is not None:
             state.claims.unshare(uid_of(placement.extended.claim), info.uid)
-        try:
-            for claim in placement.claims:
-                if consumer(info, claim)["uid"] == info.uid:
-                    await self.writer.unreserve(claim, info.uid)
-            if (created := self._extended.pop(info.uid, None)) is not None:
+
+    async def discard_extended(self, info: PodInfo) -> None:
+        """The claim made for extended resources belongs to one attempt; the next makes its own."""
+        created = self._extended.pop(info.uid, None)
+        if created is not None:
+            try:
                 await self.writer.delete(*created)
-        except StatusError as error:
-            log.warning("undoing the reservation of pod %s: %s", info.key, error)
+            except StatusError as error:
+                log.warning("deleting claim %s of pod %s: %s", created[0], info.key, error)
 
     # -- claims
 

@@ -62,7 +62,8 @@ class Scheduler:
         self._recorder = recorder
         self._reporter = Reporter(client, recorder, self.clock)
         self._binder = Binder(client, informers.of(ResourceClaim), self.state, self.clock, recorder)
-        self._assumed: dict[str, str] = {}  # UID -> node of pods whose binding is under way
+        self._assumed: set[str] = set()  # UIDs of pods placed in memory, until the server shows them bound
+        self._binding: set[str] = set()  # those of them whose writes are under way
         self._tasks: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self._handlers: list[Callable[[], None]] = []
@@ -169,7 +170,8 @@ class Scheduler:
     def _assume(self, info: PodInfo, placement: Placement) -> None:
         state = self.state
         state.place(info, placement.node)
-        self._assumed[info.uid] = placement.node
+        self._assumed.add(info.uid)
+        self._binding.add(info.uid)
         for claim, result in placement.allocations:
             state.claims.assume(claim, result, info.uid)
         for claim in placement.claims:
@@ -183,38 +185,48 @@ class Scheduler:
         try:
             await self._reporter.settled(info.uid)
             await self._binder.bind(info, placement)
-        except BindError as error:
-            await self._binder.undo(info, placement)
-            self._forget(info)
-            current = self._informers.of(Pod).get(info.key)
-            if self._is_ours(current, info.uid):
-                assert current is not None
-                waiting.info = info.with_version(current)
-                self._failed(waiting, str(error))
-            return
         except asyncio.CancelledError:
             raise
-        except Exception:
-            log.exception("pod %s: binding failed", info.key)
-            await self._binder.undo(info, placement)
-            self._forget(info)
-            self.queue.failed(waiting, self.clock.monotonic())
-            return
+        except Exception as error:
+            if not isinstance(error, BindError):
+                log.exception("pod %s: binding failed", info.key)
+            if not await self._binding_failed(waiting, placement, str(error)):
+                return
+        self._binding.discard(info.uid)
         self.attempts["scheduled"] += 1
         self.state.nominated.pop(info.uid, None)
         self._reporter.placed(info, placement.node)
+        current = self._informers.of(Pod).get(info.key)
+        if current is None or current.metadata is None or current.metadata.uid != info.uid or is_finished(current):
+            self._leave(info.uid)  # came and went while we were writing
+
+    async def _binding_failed(self, waiting: Waiting, placement: Placement, why: str) -> bool:
+        """Undo; True when the pod turns out to be bound as planned."""
+        info = waiting.info
+        node = await self._binder.landed_on(info)
+        if node == placement.node:
+            return True
+        await self._binder.discard_extended(info)
+        self._binder.forget(info, placement)
+        self._forget(info)
+        current = self._informers.of(Pod).get(info.key)
+        if node == "" and current is not None and self._is_ours(current, info.uid):
+            waiting.info = info.with_version(current)
+            self._failed(waiting, why)
+        return False
 
     def _forget(self, info: PodInfo) -> None:
         """The pod is not on the node after all: what it would have taken is free for others."""
-        self._assumed.pop(info.uid, None)
+        self._assumed.discard(info.uid)
+        self._binding.discard(info.uid)
         now = self.clock.monotonic()
         hints.pod_gone(self.queue, info, None, now)
         hints.devices_changed(self.queue, now)
         self._wake.set()
 
-    def _is_ours(self, pod: Pod | None, uid: str) -> bool:
-        """Still there, the same, and without a node."""
-        if pod is None or pod.metadata is None or pod.metadata.uid != uid:
+    def _is_ours(self, pod: Pod, uid: str) -> bool:
+        """Still the same, and without a node."""
+        if pod.metadata is None or pod.metadata.uid != uid:
             return False
         return not (pod.spec and pod.spec.nodeName) and not is_deleting(pod) and not is_finished(pod)
 
@@ -343,7 +355,7 @@ class Scheduler:
         node = pod.spec.nodeName or ""
         self.queue.delete(uid)
         self.state.nominated.pop(uid, None)
-        self._assumed.pop(uid, None)
+        self._assumed.discard(uid)
         known = self.state.nodes.placed.get(uid)
         if known is not None and known.name == node and _same_needs(known.pods[uid].pod, pod):
             known.pods[uid] = known.pods[uid].with_version(pod)
@@ -396,8 +408,9 @@ class Scheduler:
         """The pod is gone or has finished: it waits for nothing and takes nothing."""
         self.queue.delete(uid)
         self.state.nominated.pop(uid, None)
-        if uid in self._assumed:
-            return  # its binding will fail and clean up
+        if uid in self._binding:
+            return  # the writes come to an end first, and clean up
+        self._assumed.discard(uid)
         node = self.state.nodes.placed.get(uid)
         if node is None:
             return
