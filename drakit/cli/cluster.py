@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from drakit.clock import Clock, SystemClock
 from drakit.controllers import runner
 from drakit.controllers.loop import Context
 from drakit.drivers import profiles
+from drakit.node.api import NodeApi
 from drakit.node.simulated import SimulatedNodes
 from drakit.scheduler import Policy, Scheduler
 
@@ -65,7 +67,8 @@ class Cluster:
             tls=self.options.tls,
         )
         self.profile = profiles.load(self.options.profile) if self.options.nodes else None
-        self.server = Server(settings, clock=self.clock)
+        self.node_api = NodeApi()  # kubectl logs, exec, … of pods on this machine's own node
+        self.server = Server(settings, clock=self.clock, node_proxy=self.node_api)
         # One cache of everything for all components; each writes under its own name.
         self.informers = Informers(self.client("system:drakit", MASTERS), self.clock)
         self.scheduler: Scheduler | None = None
@@ -98,7 +101,7 @@ class Cluster:
         self.informers.start()
         if options.controllers:
             client = self.client("system:kube-controller-manager")
-            context = Context(client, self.informers, self.clock, gates=options.gates)
+            context = Context(client, self.informers, self.clock, gates=options.gates, root_ca=self._root_ca)
             self._spawn("controllers", lambda: runner.run(client, self.informers, self.clock, context=context))
             self._progress("controllers")
         if options.scheduler:
@@ -123,6 +126,12 @@ class Cluster:
             self._spawn("nodes", self.nodes.run)
             await self.nodes.published.wait()
             self._progress(f"{options.nodes} simulated nodes, profile {self.profile.name}: {self.profile.description}")
+
+    @property
+    def _root_ca(self) -> str:
+        """The CA that pods get to verify the API server with; "" when it serves without TLS."""
+        cluster = self.server.kubeconfig()["clusters"][0]["cluster"] if self.server.url else {}
+        return base64.b64decode(cluster.get("certificate-authority-data", "")).decode()
 
     def write_kubeconfig(self, path: Path) -> None:
         write_kubeconfig(path, self.server.kubeconfig())

@@ -42,7 +42,8 @@ class Objects:
         kept = self._kept.get(key)
         if kept is None or self._clock.monotonic() - kept[0] > KEPT:
             kept = (self._clock.monotonic(), await self._fetch(kind, model, namespace, name))
-            self._kept[key] = kept
+            if kept[1] is not None:  # what is missing is asked for again at once: it may be made any moment
+                self._kept[key] = kept
         if kept[1] is None:
             if optional:
                 return {}

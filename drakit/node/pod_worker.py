@@ -424,7 +424,9 @@ class PodWorker:
             status["phase"] = known  # a terminal phase is final
         if status == self._written:
             return
-        patch = {"metadata": {"uid": self.uid}, "status": status}
+        # Conditions are merged by type: what a condition no longer has must be said.
+        cleared = [{"reason": None, "message": None, **c} for c in status["conditions"]]
+        patch = {"metadata": {"uid": self.uid}, "status": {**status, "conditions": cleared}}
         try:
             await self.node.client.patch(
                 Pod,
