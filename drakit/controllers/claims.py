@@ -37,6 +37,7 @@ __all__ = ["ClaimController"]
 PODS, CLAIMS, POD_GROUPS = resource_of(Pod), resource_of(ResourceClaim), resource_of(PodGroup)
 FIELD_MANAGER = "ResourceClaimController"
 _WORKERS = 50
+_UNSEEN_CONSUMER = 5.0  # seconds until a reservation for a consumer that the cache does not know is looked at again
 _REMEMBERED_UIDS = 5000  # consumers seen to be deleted: their reservations go without asking the server
 
 
@@ -285,6 +286,10 @@ class ClaimController:
         plan = self._decide(claim)
         if plan.ask:
             answers = {entry["uid"]: await self._lives(namespace(claim), entry) for entry in plan.ask}
+            if any(answers.values()):
+                # The cache has still to learn of a consumer. If a broken watch makes it miss the consumer's whole life, no
+                # event will tell of its end: look again.
+                self.loop.add_after(f"claim:{key}", _UNSEEN_CONSUMER)
             plan = decisions.decide_claim(
                 claim, lambda entry: answers.get(entry["uid"], self._present(claim, entry)), self._pods.get
             )
