@@ -14,6 +14,7 @@ from drakit.api import manifests, registry, strategy, wire
 from drakit.api.errors import StatusError
 from drakit.api.gates import GATES, FeatureGates
 from drakit.api.kind import Kind
+from drakit.cel.device import ApiExpressionChecker
 from tests import builders
 from tests.api.conftest import LATER, NOW, context, create
 
@@ -244,8 +245,9 @@ def test_no_object_takes_longer_than_a_second(obj: dict[str, Any]) -> None:
     found = registry.by_api_version(obj["apiVersion"], obj["kind"])
     assert found is not None
     started = time.process_time()
+    ctx = strategy.WriteContext(FeatureGates.default(), NOW, ApiExpressionChecker())
     try:
-        strategy.create(found[0], strategy.decode(*found, obj).obj, context())
+        strategy.create(found[0], strategy.decode(*found, obj).obj, ctx)
     except StatusError as error:
         refused = error.code
     else:

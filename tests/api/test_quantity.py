@@ -114,11 +114,13 @@ def rounded(value: Fraction, suffix: str) -> Fraction:
     return up if value >= 0 else -up
 
 
+@pytest.mark.slow
 @given(NUMBERS, SUFFIXES)
 def test_a_parsed_value_is_exact(number: str, suffix: str) -> None:
     assert Quantity.parse(number + suffix).to_fraction() == rounded(exact(number, suffix), suffix)
 
 
+@pytest.mark.slow
 @given(NUMBERS, SUFFIXES)
 def test_printing_and_parsing_again_keeps_value_and_text(number: str, suffix: str) -> None:
     quantity = Quantity.parse(number + suffix)
@@ -131,6 +133,7 @@ def test_printing_and_parsing_again_keeps_value_and_text(number: str, suffix: st
 TEXTS = st.builds(lambda number, suffix: number + suffix, NUMBERS, SUFFIXES)
 
 
+@pytest.mark.slow
 @given(TEXTS, TEXTS, st.integers(-1000, 1000))
 def test_arithmetic_and_order_are_those_of_rationals(one: str, two: str, factor: int) -> None:
     left, right = Quantity.parse(one), Quantity.parse(two)
@@ -144,6 +147,7 @@ def test_arithmetic_and_order_are_those_of_rationals(one: str, two: str, factor:
     assert left.sign == (a > 0) - (a < 0)
 
 
+@pytest.mark.slow
 @given(TEXTS, st.integers(-9, 6))
 def test_scaling_rounds_away_from_zero(text: str, exponent: int) -> None:
     quantity = Quantity.parse(text)
@@ -153,6 +157,7 @@ def test_scaling_rounds_away_from_zero(text: str, exponent: int) -> None:
     assert quantity.is_scaled_exactly(exponent) == (scaled.denominator == 1)
 
 
+@pytest.mark.slow
 @given(st.text(max_size=30))
 def test_any_text_is_a_quantity_or_an_error(text: str) -> None:
     try:
@@ -161,6 +166,7 @@ def test_any_text_is_a_quantity_or_an_error(text: str) -> None:
         pass
 
 
+@pytest.mark.slow
 @given(st.integers(-(2**80), 2**80))
 def test_sums_beyond_64_bits_print_without_loss(value: int) -> None:
     quantity = Quantity.of(value, BINARY_SI)

@@ -138,6 +138,16 @@ def test_unchanged_selectors_are_not_compiled_again() -> None:
         strategy.update(kind, {**stored, "spec": {"selectors": [builders.selector("false")]}}, stored, ctx)
 
 
+def test_expressions_are_bounded_together() -> None:
+    def texts(count: int) -> list[Object]:
+        return [builders.selector(f"device.driver == '{i}'" + " " * 9_900) for i in range(count)]
+
+    assert create(builders.claim("c", builders.request("r", selectors=texts(9))))
+    assert create(builders.claim("c", builders.request("r", selectors=texts(1) * 32)))
+    many = builders.claim("c", builders.request("r", selectors=texts(12)))
+    assert causes(lambda: create(many)) == [("FieldValueForbidden", "spec.devices.requests")]
+
+
 # Claims and their status
 
 

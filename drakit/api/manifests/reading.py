@@ -81,13 +81,16 @@ def read(text: str | bytes, source: str = "<text>") -> list[Document]:
     try:
         return list(_Reader(text, source).documents())
     except yaml.YAMLError as error:
-        raise _complaint(error, source) from None
+        lines = text.rstrip().count("\n" if isinstance(text, str) else b"\n") + 1  # type: ignore[arg-type]  # each with its own
+        raise _complaint(error, source, lines) from None
 
 
-def _complaint(error: yaml.YAMLError, source: str) -> ManifestError:
+def _complaint(error: yaml.YAMLError, source: str, lines: int) -> ManifestError:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
-    line = mark.line + 1 if mark is not None else 1
+    line = (
+        min(mark.line + 1, lines) if mark is not None else 1
+    )  # what is missing at the end is missing after its last line
     if "could not find expected ':'" in problem:
         problem += ": this line or the one before is no `key: value`; take out placeholders such as `...`"
     elif "cannot start any token" in problem and "\\t" in repr(problem):
@@ -165,7 +168,7 @@ class _Reader:
             key, at = self.key(event, path, depth)
             here = f"{path}.{key}" if path else key
             value, inner = self.value(next(self.events), here, depth + 1)
-            if key == "<<" and getattr(event, "style", "") is None:
+            if key == "<<" and event.implicit[0]:
                 merged += self.merged(start, value, inner)
                 continue
             if key in entries:

@@ -25,6 +25,7 @@ __all__ = [
     "skip_node_operations",
     "taint",
     "toleration",
+    "too_much_to_compile",
     "unique",
 ]
 
@@ -32,6 +33,7 @@ Object = dict[str, Any]
 ItemCheck = Callable[[Any, str], list[FieldError]]
 
 MAX_EXPRESSION = 10 * 1024
+MAX_EXPRESSIONS = 96 * 1024
 MAX_COST = 1_000_000
 MAX_OPAQUE = 10 * 1024
 _EFFECTS = ("NoExecute", "NoSchedule", "None")
@@ -108,6 +110,21 @@ def expression(text: str, path: str, ctx: WriteContext, *, stored: bool = False)
         return [FieldError.too_long(path, MAX_EXPRESSION)]
     found = ctx.expressions.check_selector(text, stored=False, gates=ctx.gates)
     return expression_errors(text, path, found.error_type, found.error) or cost_errors(path, found.max_cost)
+
+
+def too_much_to_compile(requests: Iterable[Object], path: str) -> list[FieldError]:
+    """Kubernetes bounds each expression but not their sum: hundreds of long ones would keep everybody waiting.
+
+    What counts is the text of distinct expressions, since each is compiled once.
+    """
+    texts: set[str] = set()
+    for request in requests:
+        texts.update((selector.get("cel") or {}).get("expression") or "" for selector in request.get("selectors") or ())
+        texts.update(derived.get("expression") or "" for derived in request.get("derivedAttributes") or ())
+    if sum(map(len, texts)) <= MAX_EXPRESSIONS:
+        return []
+    detail = f"too complex, the distinct CEL expressions together may not be more than {MAX_EXPRESSIONS} characters"
+    return [FieldError.forbidden(path, detail)]
 
 
 def expression_errors(text: str, path: str, error_type: str, error: str) -> list[FieldError]:

@@ -154,6 +154,9 @@ class _Checker:
     def run(self) -> list[FieldError]:
         requests = self.devices.get("requests") or []
         path = f"{self.path}.requests"
+        too_much = checks.too_much_to_compile(_requests({"devices": self.devices}), path)
+        if too_much:
+            return too_much
         errors = checks.at_most(requests, _MAX_REQUESTS, self.request, path)
         if len(requests) <= _MAX_REQUESTS:
             errors += checks.unique(requests, path, key=checks.named, model="resource_v1.DeviceRequest")

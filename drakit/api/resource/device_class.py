@@ -23,7 +23,9 @@ def _drop(new: Object, old: Object | None, ctx: WriteContext) -> None:
 def _validate_spec(spec: Object, old: Object | None, ctx: WriteContext) -> list[FieldError]:
     # Unchanged lists count as stored: any change, even of the order, makes all their entries new.
     stored = old is not None and spec.get("selectors") == old.get("selectors")
-    errors = checks.selectors(spec.get("selectors"), "spec.selectors", ctx, stored=stored)
+    errors = [] if stored else checks.too_much_to_compile([spec], "spec.selectors")
+    if not errors:
+        errors = checks.selectors(spec.get("selectors"), "spec.selectors", ctx, stored=stored)
     stored = old is not None and spec.get("config") == old.get("config")
     errors += checks.at_most(
         spec.get("config"), 32, lambda config, path: checks.configuration(config, path, stored=stored), "spec.config"
