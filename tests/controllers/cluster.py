@@ -21,7 +21,13 @@ _QUIET_TURNS = 12
 class Cluster:
     """`async with Cluster({"job-controller"}) as cluster`."""
 
-    def __init__(self, enabled: Collection[str] = (), *, wrap: Callable[[Transport], Transport] | None = None, clock: VirtualClock | None = None) -> None:
+    def __init__(
+        self,
+        enabled: Collection[str] = (),
+        *,
+        wrap: Callable[[Transport], Transport] | None = None,
+        clock: VirtualClock | None = None,
+    ) -> None:
         self.clock = clock or VirtualClock()
         self.server = Server(Settings(listen=False), clock=self.clock)
         self.client = Client(LocalTransport(self.server, ADMIN))
@@ -78,7 +84,10 @@ class Cluster:
         for _ in range(100_000):
             version = self.server.context.store.version
             await asyncio.sleep(0)
-            idle = all(controller.loop.idle for controller in self.controllers) and version == self.server.context.store.version
+            idle = (
+                all(controller.loop.idle for controller in self.controllers)
+                and version == self.server.context.store.version
+            )
             quiet = quiet + 1 if idle else 0
             if quiet >= _QUIET_TURNS:
                 return
@@ -103,12 +112,16 @@ class Cluster:
         resource = model if isinstance(model, Resource) else resource_of(model)
         return (await self.client.list_plain(resource, namespace=namespace, labels=labels)).items
 
-    async def patch(self, model: type[Any] | Resource, name: str, patch: Plain, *, subresource: str = "", namespace: str = "default") -> Plain:
+    async def patch(
+        self, model: type[Any] | Resource, name: str, patch: Plain, *, subresource: str = "", namespace: str = "default"
+    ) -> Plain:
         resource = model if isinstance(model, Resource) else resource_of(model)
         return await self.client.patch_plain(
             resource, name, patch, namespace=namespace if resource.namespaced else None, subresource=subresource
         )
 
-    async def delete(self, model: type[Any] | Resource, name: str, *, namespace: str = "default", **options: Any) -> None:
+    async def delete(
+        self, model: type[Any] | Resource, name: str, *, namespace: str = "default", **options: Any
+    ) -> None:
         resource = model if isinstance(model, Resource) else resource_of(model)
         await self.client.delete(resource, name, namespace=namespace if resource.namespaced else None, **options)
