@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
+import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,7 @@ from drakit.clock import Clock, SystemClock
 from drakit.controllers import runner
 from drakit.controllers.loop import Context
 from drakit.drivers import profiles
+from drakit.drivers.machine import Machine
 from drakit.node.api import NodeApi
 from drakit.node.simulated import SimulatedNodes
 from drakit.scheduler import Policy, Scheduler
@@ -47,6 +49,9 @@ class Options:
     policy: Policy = field(default_factory=Policy)
     scheduler: bool = True
     controllers: bool = True
+    machine: str = ""  # a runtime's name or "auto": this machine is a node too, and runs its pods for real
+    machine_name: str = "this-machine"
+    machine_root: Path | None = None  # where the node keeps its files; None: a temporary folder
     listen: bool = True
     tls: bool = True
 
@@ -66,13 +71,15 @@ class Cluster:
             listen=self.options.listen,
             tls=self.options.tls,
         )
-        self.profile = profiles.load(self.options.profile) if self.options.nodes else None
+        self.profile = profiles.load(self.options.profile) if self.options.nodes or self.options.machine else None
         self.node_api = NodeApi()  # kubectl logs, exec, … of pods on this machine's own node
         self.server = Server(settings, clock=self.clock, node_proxy=self.node_api)
         # One cache of everything for all components; each writes under its own name.
         self.informers = Informers(self.client("system:drakit", MASTERS), self.clock)
         self.scheduler: Scheduler | None = None
         self.nodes: SimulatedNodes | None = None
+        self.machine: Machine | None = None
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._tasks: list[asyncio.Task[Any]] = []
 
     def client(self, user: str, *groups: str) -> Client:
@@ -114,7 +121,9 @@ class Cluster:
             )
             self._spawn("scheduler", self.scheduler.run)
             self._progress("scheduler")
-        if self.profile is not None:
+        if options.machine:
+            await self._start_machine()
+        if self.profile is not None and options.nodes:
             self.nodes = SimulatedNodes(
                 self.client("system:drakit-nodes", MASTERS),
                 self.informers,
@@ -127,6 +136,25 @@ class Cluster:
             await self.nodes.published.wait()
             self._progress(f"{options.nodes} simulated nodes, profile {self.profile.name}: {self.profile.description}")
 
+    async def _start_machine(self) -> None:
+        root = self.options.machine_root
+        if root is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="drakit-")
+            root = Path(self._temporary.name)
+        self.machine = Machine(
+            self.client,
+            self.options.machine_name,
+            root,
+            profile=self.profile,
+            runtime=self.options.machine,
+            api=self.node_api,
+            clock=self.clock,
+        )
+        await self.machine.start()
+        info = self.machine.agent.info
+        assert info is not None
+        self._progress(f"this machine as node {self.options.machine_name}: {info.name} {info.version}")
+
     @property
     def _root_ca(self) -> str:
         """The CA that pods get to verify the API server with; "" when it serves without TLS."""
@@ -137,6 +165,10 @@ class Cluster:
         write_kubeconfig(path, self.server.kubeconfig())
 
     async def stop(self) -> None:
+        if self.machine is not None:
+            await self.machine.stop()
+        if self._temporary is not None:
+            self._temporary.cleanup()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -39,6 +39,16 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--profile", default="gb200", help="what they offer: see `drakit profiles` (default gb200), or a file"
     )
+    parser.add_argument(
+        "--machine",
+        nargs="?",
+        const="auto",
+        default="",
+        choices=("auto", "cri", "oci", "process"),
+        metavar="RUNTIME",
+        help="also make this machine a node that really runs its pods, with the profile's devices simulated "
+        "(RUNTIME: auto, cri, oci or process; see `drakit node --check`)",
+    )
     parser.add_argument("--pod-seconds", type=float, default=2.0, metavar="S", help="how long simulated Job pods run")
     parser.add_argument("--port", type=int, default=0, help="of the API server on 127.0.0.1 (default: a free one)")
     parser.add_argument(
@@ -114,6 +124,7 @@ def compose(args: argparse.Namespace, folder: Path, progress: Callable[[str], No
         port=args.port,
         nodes=args.nodes,
         profile=args.profile,
+        machine=args.machine,
         pod_seconds=args.pod_seconds,
         gates=options.parse_gates(args.feature_gates),
         runtime_config=options.parse_runtime_config(args.runtime_config),

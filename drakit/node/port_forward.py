@@ -123,8 +123,10 @@ async def _forward_spdy(data: SpdyStream, error: SpdyStream, address: str) -> No
         while piece := await data.read():
             writer.write(piece)
             await writer.drain()
-        if writer.can_write_eof():
+        try:
             writer.write_eof()
+        except OSError:
+            pass  # the pod's side has closed already
 
     async def downstream() -> None:
         while piece := await reader.read(65536):
