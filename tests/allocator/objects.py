@@ -51,7 +51,12 @@ def slice_(name: str, devices: Sequence[Plain] = (), /, *, driver: str = GPU, po
     if any(key in spec for key in ("nodeName", "allNodes", "nodeSelector", "perDeviceNodeSelection")):
         where = {}
     generation, count = spec.pop("generation", 1), spec.pop("count", 1)
-    fields = {"driver": driver, "pool": {"name": pool, "generation": generation, "resourceSliceCount": count}, **where, **spec}
+    fields = {
+        "driver": driver,
+        "pool": {"name": pool, "generation": generation, "resourceSliceCount": count},
+        **where,
+        **spec,
+    }
     if devices:
         fields["devices"] = list(devices)
     return {"metadata": {"name": name}, "spec": fields}
@@ -81,7 +86,9 @@ def subrequest(name: str, count: int = 1, *expressions: str, cls: str = "any", *
     return {"name": name, **exactly(count, *expressions, cls=cls, **fields)}
 
 
-def claim(*requests: Plain, name: str = "claim", constraints: Sequence[Plain] = (), config: Sequence[Plain] = ()) -> Plain:
+def claim(
+    *requests: Plain, name: str = "claim", constraints: Sequence[Plain] = (), config: Sequence[Plain] = ()
+) -> Plain:
     devices: Plain = {"requests": list(requests)}
     if constraints:
         devices["constraints"] = list(constraints)

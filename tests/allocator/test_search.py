@@ -44,7 +44,12 @@ COUNTERS = slice_(
 )
 PARTITIONS = slice_(
     "b-devices",
-    [partition(f"gpu{g}-{n}-{i}", f"gpu{g}", n) for g in range(2) for n, many in ((1, 7), (3, 2), (7, 1)) for i in range(many)],
+    [
+        partition(f"gpu{g}-{n}-{i}", f"gpu{g}", n)
+        for g in range(2)
+        for n, many in ((1, 7), (3, 2), (7, 1))
+        for i in range(many)
+    ],
     count=2,
 )
 
@@ -269,16 +274,22 @@ def test_devices_of_others_are_left_alone_and_admin_access_sees_them() -> None:
 @pytest.mark.parametrize(
     ("asks", "message"),
     [
-        pytest.param(claim(request("r", 33)), "number of requested devices 33 exceeds the claim limit of 32", id="limit"),
+        pytest.param(
+            claim(request("r", 33)), "number of requested devices 33 exceeds the claim limit of 32", id="limit"
+        ),
         pytest.param(claim(request("r", cls="gone")), "could not retrieve device class gone", id="class"),
         pytest.param(claim(request("r", allocationMode="Some")), "unsupported count mode Some", id="mode"),
         pytest.param(claim(request(), constraints=[{}]), "constraint #0: empty constraint", id="constraint"),
         pytest.param(
-            claim({"name": "r", "exactly": {**exactly(), "selectors": [{}]}}), "selector #0: CEL expression empty", id="selector"
+            claim({"name": "r", "exactly": {**exactly(), "selectors": [{}]}}),
+            "selector #0: CEL expression empty",
+            id="selector",
         ),
         pytest.param(claim(request("r", 1, "device.")), "CEL compile error", id="compile"),
         pytest.param(
-            claim(request("r", **ALL), constraints=[MATCH]), "because a claim constraint would not be satisfied", id="all-constraint"
+            claim(request("r", **ALL), constraints=[MATCH]),
+            "because a claim constraint would not be satisfied",
+            id="all-constraint",
         ),
     ],
 )
@@ -294,9 +305,14 @@ def test_what_makes_no_sense_is_an_error_for_all_nodes(asks: Any, message: str) 
     [
         pytest.param("AdminAccess", [], claim(request("r", adminAccess=True)), id="admin"),
         pytest.param("PrioritizedList", [], claim({"name": "r", "firstAvailable": [subrequest("s")]}), id="list"),
-        pytest.param("ConsumableCapacity", [], claim(request("r", capacity={"requests": {"memory": "1"}})), id="capacity"),
         pytest.param(
-            "DerivedAttributes", [], claim(request("r", derivedAttributes=[{"name": f"{GPU}/x", "expression": "1"}])), id="derived"
+            "ConsumableCapacity", [], claim(request("r", capacity={"requests": {"memory": "1"}})), id="capacity"
+        ),
+        pytest.param(
+            "DerivedAttributes",
+            [],
+            claim(request("r", derivedAttributes=[{"name": f"{GPU}/x", "expression": "1"}])),
+            id="derived",
         ),
     ],
 )
@@ -345,7 +361,12 @@ def test_derived_attributes_count_in_constraints() -> None:
 
 
 def test_lists_match_by_a_common_element_and_are_distinct_when_they_share_none() -> None:
-    devices = [device("g0", root=["a", "b"]), device("g1", root=["c"]), device("g2", root=["b", "d"]), device("g3", root=["d"])]
+    devices = [
+        device("g0", root=["a", "b"]),
+        device("g1", root=["c"]),
+        device("g2", root=["b", "d"]),
+        device("g3", root=["d"]),
+    ]
     cluster = Cluster([slice_("s", devices)], features=Features.everything())
     assert devices_of(cluster.allocate(claim(request(count=2), constraints=[MATCH]))) == [["r=pool/g0", "r=pool/g2"]]
     assert devices_of(cluster.allocate(claim(request(count=2), constraints=[DISTINCT]))) == [["r=pool/g0", "r=pool/g1"]]
@@ -368,7 +389,9 @@ def test_classes_and_claims_bring_their_config() -> None:
 
 def test_share_ids_are_unique_and_repeatable() -> None:
     devices = [device("shared", allowMultipleAllocations=True, capacity={"memory": "10Gi"})]
-    asks = claim(request("a", capacity={"requests": {"memory": "1Gi"}}), request("b", capacity={"requests": {"memory": "1Gi"}}))
+    asks = claim(
+        request("a", capacity={"requests": {"memory": "1Gi"}}), request("b", capacity={"requests": {"memory": "1Gi"}})
+    )
     one, again = (Cluster([slice_("s", devices)]).allocate(asks) for _ in range(2))
     ids = [result["shareID"] for result in one.results[0]["devices"]["results"]]  # type: ignore[union-attr]
     assert len(set(ids)) == 2
