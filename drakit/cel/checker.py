@@ -221,8 +221,9 @@ class _Checker:
             return
         result: Type | None = None
         chosen: list[str] = []
+        member, mixed = target is not None, self.env.mixed_numbers
         for item in function.overloads:
-            if item.member is not (target is not None) or not self.enabled(item.id):
+            if item.member is not member or len(item.args) != len(arg_types) or not (mixed or self.enabled(item.id)):
                 continue
             params, returned = item.args, item.result
             if item.type_params:
@@ -248,7 +249,7 @@ class _Checker:
         self.overloads[node.id] = tuple(chosen)
 
     def enabled(self, overload_id: str) -> bool:
-        return self.env.mixed_numbers or overload_id.split("_", 1)[-1].removeprefix("equals_") not in _MIXED
+        return overload_id.split("_", 1)[-1].removeprefix("equals_") not in _MIXED
 
     def resolve_logical(self, node: Call, function: Function, arg_types: Sequence[Type]) -> None:
         failed = False

@@ -1,14 +1,573 @@
-"""Fast programs."""
+"""Fast programs: a checked tree becomes one Python function, built as `ast` nodes and compiled to a code object.
+
+The function is right wherever nothing fails: `&&` is plain `and`, a missing key is a KeyError, types known to the
+checker are not looked at again. Anything that CEL treats specially raises, whatever the exception, and the exact
+evaluator (`plan`) then gives the answer. So code here must raise where CEL has an error, never return a value.
+Costs are not counted: a program is only generated when its worst case is within the limit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import ast
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from drakit.cel import operators as op
+from drakit.cel import plan as exact
 from drakit.cel.checker import Checked
 from drakit.cel.environment import Environment
-from drakit.cel.planner import Plan
+from drakit.cel.functions import Binding
+from drakit.cel.macros import ACCUMULATOR
+from drakit.cel.planner import Plan, is_bind
+from drakit.cel.syntax import Call, Comprehension, Ident, ListNode, Literal, MapNode, Node, Select, Struct
+from drakit.cel.types import DYN, Type
+from drakit.cel.values import NONE, DefaultMap, Fault, Optional, contains, equal, equality, keys, map_key, member_key
+
+__all__ = ["generate"]
+
+Fast = Callable[[Mapping[str, Any]], Any]
+_MAX_LEVELS = 40  # Python's own compiler recurses; deeper trees run exactly
+_COMPARED = {"_<_": (ast.Lt, op.less), "_<=_": (ast.LtE, op.less_equals), "_>_": (ast.Gt, op.greater), "_>=_": (ast.GtE, op.greater_equals)}
+_ARITHMETIC: dict[str, Callable[..., Any]] = {
+    "_+_": op.add, "_-_": op.subtract, "_*_": op.multiply, "_/_": op.divide, "_%_": op.modulo, "-_": op.negate,
+}  # fmt: skip
+_PARSERS = frozenset({"quantity", "semver", "ip", "cidr", "url"})
 
 
-def generate(checked: Checked, env: Environment, plan: Plan) -> Callable[[Mapping[str, Any]], Any] | None:
-    return None
+class _Unsupported(Exception):
+    """This tree has no fast form."""
+
+
+class _Failed(Exception):
+    """The fast form met something only the exact evaluator handles."""
+
+
+# -- what generated code calls --------------------------------------------------------------------------------
+
+
+def _bool(value: Any) -> bool:
+    if value is True or value is False:
+        return value
+    raise _Failed
+
+
+def _index(value: Any, key: Any) -> Any:
+    if not exact.valid_key(key):
+        raise _Failed
+    found, item = exact.select(value, key, False)
+    if not found:
+        raise _Failed
+    return item
+
+
+def _has(value: Any, key: str) -> bool:
+    if value.__class__ is Optional:
+        raise _Failed
+    found, item = exact.select(value, key, True)
+    if item.__class__ is exact.Err:
+        raise _Failed
+    return found
+
+
+def _optional_select(value: Any, key: Any) -> Optional:
+    """`value.?key`, and selections on what is optional already."""
+    if value.__class__ is Optional:
+        if value is NONE:
+            return NONE
+        value = value.value
+    if not exact.valid_key(key):
+        raise _Failed
+    found, item = exact.select(value, key, True)
+    if item.__class__ is exact.Err:
+        raise _Failed
+    return Optional(item) if found else NONE
+
+
+def _not_equal(a: Any, b: Any) -> bool:
+    return equality(a, b) is not True
+
+
+def _in(element: Any, container: Any) -> bool:
+    return contains(container, element)
+
+
+def _member(element: Any, values: frozenset[Any]) -> bool:
+    return member_key(element) in values
+
+
+def _items(value: Any) -> Any:
+    """What a macro with one variable goes through."""
+    if value.__class__ is list:
+        return value
+    if isinstance(value, dict):
+        return list(keys(value))
+    raise _Failed
+
+
+def _pairs(value: Any) -> Any:
+    if value.__class__ is list:
+        return enumerate(value)
+    if isinstance(value, dict):
+        return zip(keys(value), value.values(), strict=True)
+    raise _Failed
+
+
+def _all(items: Any, holds: Callable[[Any], bool]) -> bool:
+    for item in items:  # noqa: SIM110  # a loop is faster than all() over a generator
+        if not holds(item):
+            return False
+    return True
+
+
+def _exists(items: Any, holds: Callable[[Any], bool]) -> bool:
+    for item in items:  # noqa: SIM110  # as above
+        if holds(item):
+            return True
+    return False
+
+
+def _exists_one(items: Any, holds: Callable[[Any], bool]) -> bool:
+    return sum(1 for item in items if holds(item)) == 1
+
+
+def _map(items: Any, make: Callable[[Any], Any]) -> list[Any]:
+    return [make(item) for item in items]
+
+
+def _map_some(items: Any, keep: Callable[[Any], bool], make: Callable[[Any], Any]) -> list[Any]:
+    return [make(item) for item in items if keep(item)]
+
+
+def _bound(value: Any) -> Any:
+    """A bound value: an empty map forgets its default, as in cel-go."""
+    return {} if value.__class__ is DefaultMap and not value else value
+
+
+def _make_map(entries: tuple[tuple[Any, Any], ...]) -> dict[Any, Any]:
+    out = {}
+    for key, value in entries:
+        if key.__class__ is bytes:
+            raise _Failed
+        out[map_key(key)] = value
+    return out
+
+
+def _or_else(value: Any) -> bool:
+    """Whether an optional has a value; anything else fails."""
+    if value.__class__ is not Optional:
+        raise _Failed
+    return value is not NONE
+
+
+_HELPERS: dict[str, Any] = {
+    "_bool": _bool, "_index": _index, "_has": _has, "_optional_select": _optional_select, "_equal": equal, "_not_equal": _not_equal,
+    "_in": _in, "_member": _member, "_items": _items, "_pairs": _pairs, "_all": _all, "_exists": _exists, "_exists_one": _exists_one,
+    "_map": _map, "_map_some": _map_some, "_bound": _bound, "_make_map": _make_map, "_or_else": _or_else, "dict": dict, "str": str,
+    "int": int,
+}  # fmt: skip
+
+
+# -- making nodes ---------------------------------------------------------------------------------------------
+
+
+class _Placed:
+    """Python's compiler wants a position in every node; all of ours have the same."""
+
+    lineno = 1
+    col_offset = 0
+
+
+class _Name(_Placed, ast.Name): ...
+
+
+class _Call(_Placed, ast.Call): ...
+
+
+class _Subscript(_Placed, ast.Subscript): ...
+
+
+class _Compare(_Placed, ast.Compare): ...
+
+
+class _Lambda(_Placed, ast.Lambda): ...
+
+
+class _List(_Placed, ast.List): ...
+
+
+class _IfExp(_Placed, ast.IfExp): ...
+
+
+class _NamedExpr(_Placed, ast.NamedExpr): ...
+
+
+class _Attribute(_Placed, ast.Attribute): ...
+
+
+class _Dict(_Placed, ast.Dict): ...
+
+
+class _Tuple(_Placed, ast.Tuple): ...
+
+
+class _BoolOp(_Placed, ast.BoolOp): ...
+
+
+class _UnaryOp(_Placed, ast.UnaryOp): ...
+
+
+class _BinOp(_Placed, ast.BinOp): ...
+
+
+class _Constant(_Placed, ast.Constant): ...
+
+
+class _Arg(_Placed, ast.arg): ...
+
+
+def _name(name: str) -> ast.expr:
+    return _Name(name, ast.Load())
+
+
+def _call(function: ast.expr, *args: ast.expr) -> ast.expr:
+    return _Call(function, list(args), [])
+
+
+def _item(value: ast.expr, key: ast.expr) -> ast.expr:
+    if isinstance(value, ast.Constant):
+        raise _Unsupported  # nothing can be selected from it, and Python would warn
+    return _Subscript(value, key, ast.Load())
+
+
+def _compare(left: ast.expr, operator: ast.cmpop, right: ast.expr) -> ast.expr:
+    return _Compare(left, [operator], [right])
+
+
+def _function(parameters: Sequence[str], body: ast.expr) -> ast.expr:
+    args = ast.arguments([], [_Arg(name) for name in parameters], None, [], [], None, [])
+    return _Lambda(args, body)
+
+
+class _Generator:
+    def __init__(self, checked: Checked, env: Environment, plan: Plan) -> None:
+        self.checked = checked
+        self.env = env
+        self.constants = plan.constants
+        self.names: dict[str, Any] = {}
+        self.scopes: list[dict[str, ast.expr]] = []
+        self.made = 0
+
+    def fresh(self) -> str:
+        self.made += 1
+        return f"t{self.made}"
+
+    def helper(self, name: str, *args: ast.expr) -> ast.expr:
+        self.names[name] = _HELPERS[name]
+        return _call(_name(name), *args)
+
+    def value(self, value: Any) -> ast.expr:
+        """A constant: written out where Python has a literal for it, otherwise by a name."""
+        if value is None or value.__class__ in (bool, int, float, str, bytes):
+            return _Constant(value)
+        name = f"k{len(self.names)}"
+        self.names[name] = value
+        return _name(name)
+
+    def type(self, node: Node) -> Type:
+        return self.checked.types.get(node.id, DYN)
+
+    # -- expressions ------------------------------------------------------------------------------------------
+
+    def make(self, node: Node) -> ast.expr:
+        if isinstance(node, Literal):
+            return self.value(node.value)
+        if node.id in self.constants:
+            return self.value(self.constants[node.id])
+        if isinstance(node, Ident):
+            return self.variable(self.checked.names.get(node.id, node.name))
+        if isinstance(node, Select):
+            return self.select(node)
+        if isinstance(node, Call):
+            return self.call(node)
+        if isinstance(node, ListNode):
+            if node.optionals:
+                raise _Unsupported
+            return _List([self.make(element) for element in node.elements], ast.Load())
+        if isinstance(node, MapNode):
+            return self.map(node)
+        if isinstance(node, Struct):
+            raise _Unsupported
+        assert isinstance(node, Comprehension)
+        return self.comprehension(node)
+
+    def condition(self, node: Node) -> ast.expr:
+        """An expression that is surely a bool."""
+        made = self.make(node)
+        return made if self.type(node).kind == "bool" and not self.type(node).nullable else self.helper("_bool", made)
+
+    def variable(self, name: str) -> ast.expr:
+        for scope in reversed(self.scopes):
+            if name in scope:
+                return scope[name]
+        return _item(_name("V"), _Constant(name.removeprefix(".")))
+
+    def is_optional(self, node: Node) -> bool:
+        return self.type(node).name == "optional_type"
+
+    def select(self, node: Select) -> ast.expr:
+        name = self.checked.names.get(node.id)
+        if name is not None:
+            return self.variable(name)
+        operand = self.make(node.operand)
+        key = _Constant(node.field)
+        if node.test_only:
+            return self.presence(operand, key)
+        if self.is_optional(node.operand):
+            return self.helper("_optional_select", operand, key)
+        return _item(operand, key)
+
+    def presence(self, operand: ast.expr, key: ast.expr) -> ast.expr:
+        """`key in operand` for a plain dict; the helper knows the rest."""
+        temporary = self.fresh()
+        stored = _NamedExpr(_Name(temporary, ast.Store()), operand)
+        self.names["dict"] = dict
+        plain = _compare(_Attribute(stored, "__class__", ast.Load()), ast.Is(), _name("dict"))
+        found = _compare(key, ast.In(), _name(temporary))
+        return _IfExp(plain, found, self.helper("_has", _name(temporary), key))
+
+    def map(self, node: MapNode) -> ast.expr:
+        if any(entry.optional for entry in node.entries):
+            raise _Unsupported
+        made = [(self.make(entry.key), self.make(entry.value)) for entry in node.entries]
+        if all(self.type(entry.key).kind == "string" for entry in node.entries):
+            return _Dict([key for key, _ in made], [value for _, value in made])
+        return self.helper("_make_map", _Tuple([_Tuple([k, v], ast.Load()) for k, v in made], ast.Load()))
+
+    # -- calls ------------------------------------------------------------------------------------------------
+
+    def call(self, node: Call) -> ast.expr:
+        function, args = node.function, node.args
+        if function in ("_&&_", "_||_"):
+            operator = ast.And() if function == "_&&_" else ast.Or()
+            return _BoolOp(operator, [self.condition(arg) for arg in self.terms(node)])
+        if function == "_?_:_":
+            return _IfExp(self.condition(args[0]), self.make(args[1]), self.make(args[2]))
+        if function == "!_":
+            return _UnaryOp(ast.Not(), self.condition(args[0]))
+        if function in ("_==_", "_!=_"):
+            return self.equality(args[0], args[1], function == "_!=_")
+        if function in _COMPARED:
+            return self.order(function, args[0], args[1])
+        if function == "_[_]":
+            return self.index(args[0], args[1])
+        if function in ("_?._", "_[?_]"):
+            return self.helper("_optional_select", self.make(args[0]), self.make(args[1]))
+        if function == "@in":
+            return self.membership(args[0], args[1])
+        if function in _ARITHMETIC:
+            return self.arithmetic(node)
+        if function in ("or", "orValue") and node.target is not None and len(args) == 1:
+            return self.or_else(node, function == "orValue")
+        nodes = list(args) if node.target is None else [node.target, *args]
+        run = self.implementation(node, nodes)
+        if function in _PARSERS and all(isinstance(arg, Literal) for arg in nodes):
+            return self.parsed(run, nodes)
+        name = f"f{len(self.names)}"
+        self.names[name] = run
+        return _call(_name(name), *(self.make(arg) for arg in nodes))
+
+    def parsed(self, run: Callable[..., Any], nodes: Sequence[Node]) -> ast.expr:
+        """`quantity('40Gi')` and its like are read once, here."""
+        try:
+            return self.value(run(*(arg.value for arg in nodes if isinstance(arg, Literal))))
+        except Fault:
+            raise _Unsupported from None
+
+    def terms(self, node: Call) -> list[Node]:
+        found: list[Node] = []
+        for arg in node.args:
+            if isinstance(arg, Call) and arg.function == node.function:
+                found += self.terms(arg)
+            else:
+                found.append(arg)
+        return found
+
+    def implementation(self, node: Call, args: Sequence[Node]) -> Callable[..., Any]:
+        """What the call runs; unguarded where the checker knows the arguments' types."""
+        declared = self.env.functions.get(node.function)
+        if declared is None:
+            raise _Unsupported
+        chosen = self.checked.overloads.get(node.id, ())
+        overload_id = chosen[0] if len(chosen) == 1 else ""
+        item = declared.by_id.get(overload_id)
+        if item is not None and item.impl is not None and all(map(_certain, item.args, map(self.type, args))):
+            return item.impl
+        binding: Binding | None = declared.binding(overload_id, len(args))
+        if binding is None or not binding.strict:
+            raise _Unsupported
+        return binding.call
+
+    def guarded(self, left: ast.expr, python_type: type, fast: Callable[[ast.expr], ast.expr], slow: Callable[[ast.expr], ast.expr]) -> ast.expr:
+        """`fast` when the value's class is the expected one, else `slow`."""
+        temporary = self.fresh()
+        stored = _NamedExpr(_Name(temporary, ast.Store()), left)
+        self.names[python_type.__name__] = python_type
+        test = _compare(_Attribute(stored, "__class__", ast.Load()), ast.Is(), _name(python_type.__name__))
+        return _IfExp(test, fast(_name(temporary)), slow(_name(temporary)))
+
+    def equality(self, left: Node, right: Node, negated: bool) -> ast.expr:
+        helper = "_not_equal" if negated else "_equal"
+        operator: ast.cmpop = ast.NotEq() if negated else ast.Eq()
+        left_type, right_type = self.type(left), self.type(right)
+        a, b = self.make(left), self.make(right)
+        if left_type.kind == right_type.kind and left_type.kind in ("string", "bytes", "bool", "int", "uint", "double"):
+            if not left_type.nullable and not right_type.nullable:
+                return _compare(a, operator, b)
+        if isinstance(right, Literal) and right.value.__class__ in (str, int) and left_type.is_dyn:
+            kind = right.value.__class__
+            return self.guarded(a, kind, lambda t: _compare(t, operator, b), lambda t: self.helper(helper, t, b))
+        return self.helper(helper, a, b)
+
+    def order(self, function: str, left: Node, right: Node) -> ast.expr:
+        operator, slow = _COMPARED[function]
+        left_type, right_type = self.type(left), self.type(right)
+        a, b = self.make(left), self.make(right)
+        if left_type.kind == right_type.kind and left_type.kind in ("int", "uint", "string", "bytes"):
+            return _compare(a, operator(), b)
+        self.names[slow.__name__] = slow
+
+        def general(value: ast.expr) -> ast.expr:
+            return _call(_name(slow.__name__), value, b)
+
+        if isinstance(right, Literal) and right.value.__class__ in (str, int) and left_type.is_dyn:
+            return self.guarded(a, right.value.__class__, lambda t: _compare(t, operator(), b), general)
+        return general(a)
+
+    def index(self, operand: Node, key: Node) -> ast.expr:
+        value, made = self.make(operand), self.make(key)
+        if self.is_optional(operand):
+            return self.helper("_optional_select", value, made)
+        text = self.type(key).kind == "string"
+        constant = isinstance(key, Literal) and key.value.__class__ is str
+        if (text and self.type(operand).kind == "map") or (constant and self.type(operand).is_dyn):
+            return _item(value, made)
+        return self.helper("_index", value, made)
+
+    def membership(self, element: Node, container: Node) -> ast.expr:
+        made = self.make(element)
+        values = self.constants.get(container.id)
+        if values.__class__ is list:
+            if all(value.__class__ is str for value in values):
+                return _compare(made, ast.In(), self.value(frozenset(values)))
+            if all(value.__class__ in (str, int, bool, float) for value in values):
+                return self.helper("_member", made, self.value(frozenset(member_key(value) for value in values)))
+        target = self.make(container)
+        if self.type(container).kind == "map" and self.type(element).kind == "string":
+            return _compare(made, ast.In(), target)
+        return self.helper("_in", made, target)
+
+    def arithmetic(self, node: Call) -> ast.expr:
+        kinds = {self.type(arg).kind for arg in node.args}
+        made = [self.make(arg) for arg in node.args]
+        if node.function == "_+_" and kinds == {"string"}:
+            return _BinOp(made[0], ast.Add(), made[1])
+        run = _ARITHMETIC[node.function]
+        self.names[run.__name__] = run
+        return _call(_name(run.__name__), *made)
+
+    def or_else(self, node: Call, unwrap: bool) -> ast.expr:
+        assert node.target is not None
+        temporary = self.fresh()
+        stored = _NamedExpr(_Name(temporary, ast.Store()), self.make(node.target))
+        value = _name(temporary)
+        found = _Attribute(value, "value", ast.Load()) if unwrap else value
+        return _IfExp(self.helper("_or_else", stored), found, self.make(node.args[0]))
+
+    # -- macros -----------------------------------------------------------------------------------------------
+
+    def comprehension(self, node: Comprehension) -> ast.expr:
+        if is_bind(node):
+            return self.bind(node)
+        if node.accu_var != ACCUMULATOR:
+            raise _Unsupported
+        items = self.make(node.iter_range)
+        if node.iter_var2:
+            items = self.helper("_pairs", items)
+        elif self.type(node.iter_range).kind != "list":
+            items = self.helper("_items", items)
+        return self.loop(node, items)
+
+    def bind(self, node: Comprehension) -> ast.expr:
+        value = self.helper("_bound", self.make(node.accu_init))
+        name = self.fresh()
+        self.scopes.append({node.accu_var: _name(name)})
+        body = self.make(node.result)
+        self.scopes.pop()
+        return _call(_function([name], body), value)
+
+    def over(self, node: Comprehension, make: Callable[[], ast.expr]) -> ast.expr:
+        """A function of the loop's variables."""
+        name = self.fresh()
+        scope: dict[str, ast.expr] = {}
+        if node.iter_var2:
+            scope[node.iter_var] = _item(_name(name), _Constant(0))
+            scope[node.iter_var2] = _item(_name(name), _Constant(1))
+        else:
+            scope[node.iter_var] = _name(name)
+        self.scopes.append(scope)
+        body = make()
+        self.scopes.pop()
+        return _function([name], body)
+
+    def loop(self, node: Comprehension, items: ast.expr) -> ast.expr:
+        step = node.step
+        if not isinstance(step, Call):
+            raise _Unsupported
+        if step.function in ("_&&_", "_||_"):
+            predicate = step.args[1]
+            helper = "_all" if step.function == "_&&_" else "_exists"
+            return self.helper(helper, items, self.over(node, lambda: self.condition(predicate)))
+        keep: Node | None = None
+        if step.function == "_?_:_":
+            keep, chosen = step.args[0], step.args[1]
+            if not isinstance(chosen, Call):
+                raise _Unsupported
+            step = chosen
+        if step.function != "_+_":
+            raise _Unsupported
+        added = step.args[1]
+        if isinstance(added, Literal):
+            assert keep is not None
+            counted = keep
+            return self.helper("_exists_one", items, self.over(node, lambda: self.condition(counted)))
+        if not isinstance(added, ListNode):
+            raise _Unsupported
+        value = added.elements[0]
+        make = self.over(node, lambda: self.make(value))
+        if keep is None:
+            return self.helper("_map", items, make)
+        kept = keep
+        return self.helper("_map_some", items, self.over(node, lambda: self.condition(kept)), make)
+
+
+def _certain(param: Type, actual: Type) -> bool:
+    """The checker proved that the argument has the declared type, down to its elements."""
+    if param.kind in ("dyn", "any", "param"):
+        return True
+    if actual.kind != param.kind or actual.name != param.name or actual.nullable:
+        return False
+    return all(map(_certain, param.params, actual.params))
+
+
+def generate(checked: Checked, env: Environment, plan: Plan) -> Fast | None:
+    """The fast form of a program, or None where there is none."""
+    if checked.parsed.nesting > _MAX_LEVELS or env.lazy_variables:
+        return None
+    generator = _Generator(checked, env, plan)
+    try:
+        tree = ast.Expression(_function(["V"], generator.make(checked.root)))
+        code = compile(tree, "<cel>", "eval")
+        made: Fast = eval(code, generator.names)  # noqa: S307  # our own nodes, no text of the user's
+    except (_Unsupported, RecursionError, SyntaxError, ValueError, MemoryError, Fault):
+        return None
+    return made

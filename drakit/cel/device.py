@@ -185,21 +185,31 @@ def _capacity(name: str, raw: Mapping[str, Any]) -> QuantityValue:
 class Selector:
     """A compiled device selector."""
 
-    __slots__ = ("expression", "max_cost", "program")
+    __slots__ = ("_fast", "expression", "max_cost", "program")
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.expression = program.expression
         self.max_cost = program.max_cost
+        self._fast = program.fast or self._exact
 
     def matches(self, device: DeviceInput) -> bool:
         """True or False; raises EvaluationError (with upstream's text) when the expression fails on this device."""
-        if device.error is not None:
-            raise EvaluationError(device.error)
-        value = self.program.evaluate(device.variables)
+        try:
+            value = self._fast(device.variables)
+        except Exception:
+            if device.error is not None:
+                raise EvaluationError(device.error) from None
+            value = self._exact(device.variables)
         if value is True or value is False:
             return value
         raise EvaluationError(not_bool(value))
+
+    def _exact(self, variables: Mapping[str, Any]) -> Any:
+        result = self.program.run(variables)
+        if result.error is not None:
+            raise EvaluationError(result.error, result.cost)
+        return result.value
 
     def run(self, device: DeviceInput) -> Result:
         """The exact evaluation with its cost: what tests compare and metrics report."""

@@ -48,6 +48,7 @@ class Environment:
     check_literals: bool = False  # patterns, durations and timestamps written out are checked at compile time
     mixed_numbers: bool = True  # `1 < 1.5` type-checks
     presence_costs: int = 1  # what has() costs
+    lazy_variables: bool = False  # variables may be computed at their first use (see plan.Lazy)
     size_of: Callable[[tuple[str, ...]], int | None] = _no_size  # the declared maximum size of a path
 
     def extend(

@@ -13,9 +13,9 @@ from typing import Any
 
 from drakit.cel import types as t
 from drakit.cel.types import Type, named
-from drakit.cel.values import Fault, no_overload, type_name
+from drakit.cel.values import Duration, Fault, Timestamp, UInt, no_overload, type_name
 
-__all__ = ["Binding", "Function", "Overload", "Singleton", "Trait", "accepts_value", "function", "merge", "overload"]
+__all__ = ["CLASSES", "Binding", "Function", "Overload", "Singleton", "Trait", "accepts_value", "function", "merge", "overload"]
 
 Trait = Callable[[Any], bool]
 _RECEIVERS = frozenset({"string", "google.protobuf.Timestamp", "google.protobuf.Duration"})
@@ -32,9 +32,9 @@ class Overload:
     impl: Callable[..., Any] | None = None
     variadic: bool = False  # bound as a function of any number of arguments, although it has one or two
     strict: bool = True
+    type_params: tuple[str, ...] = field(init=False, default=())
 
-    @property
-    def type_params(self) -> tuple[str, ...]:
+    def __post_init__(self) -> None:
         found: dict[str, None] = {}
         stack = [self.result, *self.args]
         while stack:
@@ -42,7 +42,7 @@ class Overload:
             if typ.kind == "param":
                 found[typ.name] = None
             stack.extend(typ.params)
-        return tuple(found)
+        object.__setattr__(self, "type_params", tuple(found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +112,9 @@ def _guarded(name: str, item: Overload, guarded: bool) -> Callable[..., Any]:
     params = item.args
     if all(param.kind in ("dyn", "any", "param") for param in params):
         return impl
+    classes = tuple(_class_of(param) for param in params)
+    if None not in classes:
+        return _by_class(name, {classes: impl})
 
     def call(*args: Any) -> Any:
         for param, value in zip(params, args, strict=False):
@@ -122,7 +125,62 @@ def _guarded(name: str, item: Overload, guarded: bool) -> Callable[..., Any]:
     return call
 
 
+def _by_class(name: str, table: dict[tuple[type | None, ...], Callable[..., Any]]) -> Callable[..., Any]:
+    """Dispatch where every parameter's type is one Python class."""
+    if len(table) == 1:
+        ((classes, only),) = table.items()
+        if len(classes) == 1:
+            return _one_class(name, classes[0], only)
+        if len(classes) == 2:
+            return _two_classes(name, classes[0], classes[1], only)
+
+    def call(*args: Any) -> Any:
+        impl = table.get(tuple([value.__class__ for value in args]))
+        if impl is None:
+            raise Fault(_mismatch(name, args))
+        return impl(*args)
+
+    return call
+
+
+def _one_class(name: str, kind: type | None, impl: Callable[..., Any]) -> Callable[..., Any]:
+    def call(value: Any) -> Any:
+        if value.__class__ is kind:
+            return impl(value)
+        raise Fault(_mismatch(name, (value,)))
+
+    return call
+
+
+def _two_classes(name: str, first: type | None, second: type | None, impl: Callable[..., Any]) -> Callable[..., Any]:
+    def call(a: Any, b: Any) -> Any:
+        if a.__class__ is first and b.__class__ is second:
+            return impl(a, b)
+        raise Fault(_mismatch(name, (a, b)))
+
+    return call
+
+
+_CLASSES: dict[str, type] = {
+    "bool": bool, "int": int, "uint": UInt, "double": float, "string": str, "bytes": bytes, "duration": Duration, "timestamp": Timestamp,
+}  # fmt: skip
+
+
+# Python classes of the values of named types; the libraries add theirs.
+CLASSES: dict[str, type] = {}
+
+
+def _class_of(param: Type) -> type | None:
+    found = _CLASSES.get(param.kind)
+    return found if found is not None else CLASSES.get(param.name)
+
+
 def _dispatch(name: str, overloads: Sequence[Overload], guarded: bool) -> Callable[..., Any]:
+    if guarded:
+        table = {tuple(_class_of(param) for param in item.args): item.impl for item in reversed(overloads)}
+        if not any(None in classes for classes in table):
+            return _by_class(name, table)  # type: ignore[arg-type]  # only overloads with an implementation come here
+
     def call(*args: Any) -> Any:
         for item in overloads:
             if len(item.args) == len(args) and (

@@ -264,6 +264,9 @@ def equality(a: Any, b: Any, nulls: bool = True) -> bool | None:
 
 def equal(a: Any, b: Any) -> bool:
     """`a == b`; faults when the types refuse to be compared."""
+    kind = a.__class__
+    if kind is b.__class__ and kind in _PLAIN:
+        return bool(a == b)
     result = equality(a, b)
     if result is None:
         raise no_overload()

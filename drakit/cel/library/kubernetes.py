@@ -6,13 +6,14 @@ import base64
 import binascii
 import re
 from collections.abc import Callable
+from fractions import Fraction
 from functools import lru_cache, total_ordering
 from typing import Any, ClassVar
 
 from drakit.api import formats
 from drakit.api.quantity import DECIMAL_EXPONENT, Quantity, QuantityError
 from drakit.cel import regex
-from drakit.cel.functions import Function, function, overload
+from drakit.cel.functions import CLASSES, Function, function, overload
 from drakit.cel.library.network import ParseError
 from drakit.cel.library.urls import parse_request_uri
 from drakit.cel.text import go_quote, parse_timestamp
@@ -24,17 +25,23 @@ __all__ = ["FORMATS", "FORMAT_FUNCTIONS", "QUANTITY", "REGEX", "SEMVER", "NamedF
 class QuantityValue:
     """A quantity. Sums and differences are `boxed`: Kubernetes returns pointers there, which `==` refuses on its right side."""
 
-    __slots__ = ("boxed", "quantity")
+    __slots__ = ("boxed", "key", "quantity")
     cel_type: ClassVar[str] = "kubernetes.Quantity"
 
     def __init__(self, quantity: Quantity, boxed: bool = False) -> None:
         self.quantity = quantity
         self.boxed = boxed
+        # Comparisons are most of what is done with quantities: every one is a whole number of nanos.
+        self.key: int | Fraction
+        try:
+            self.key = quantity.scaled(-9) if quantity.is_scaled_exactly(-9) else quantity.to_fraction() * 10**9
+        except QuantityError:
+            raise Fault("quantity out of range") from None
 
     def cel_equal(self, other: Any) -> bool | None:
         if other.__class__ is not QuantityValue or other.boxed:
             return None
-        return bool(self.quantity == other.quantity)
+        return bool(self.key == other.key)
 
     def __str__(self) -> str:
         return str(self.quantity)
@@ -47,7 +54,7 @@ def _parse_quantity(text: str) -> QuantityValue | str:
     """The value, or the error's text: parsing the same literal again is a lookup."""
     try:
         return QuantityValue(Quantity.parse(text))
-    except QuantityError as error:
+    except (QuantityError, Fault) as error:
         return str(error)
 
 
@@ -66,7 +73,7 @@ def _as_integer(value: QuantityValue) -> int:
 
 
 def _compare(a: QuantityValue, b: QuantityValue) -> int:
-    return (a.quantity > b.quantity) - (a.quantity < b.quantity)
+    return (a.key > b.key) - (a.key < b.key)
 
 
 def _combine(a: QuantityValue, other: Quantity, sign: int) -> QuantityValue:
@@ -85,8 +92,8 @@ QUANTITY: list[Function] = [
     function("quantity", overload("string_to_quantity", f"(string) -> {_Q}", _quantity)),
     function("isQuantity", overload("is_quantity_string", "(string) -> bool", lambda v: _parse_quantity(v).__class__ is QuantityValue)),
     function("sign", overload("quantity_sign", f"({_Q}) -> int", lambda v: v.quantity.sign)),
-    function("isGreaterThan", overload("quantity_is_greater_than", f"{_Q}.({_Q}) -> bool", lambda a, b: a.quantity > b.quantity)),
-    function("isLessThan", overload("quantity_is_less_than", f"{_Q}.({_Q}) -> bool", lambda a, b: a.quantity < b.quantity)),
+    function("isGreaterThan", overload("quantity_is_greater_than", f"{_Q}.({_Q}) -> bool", lambda a, b: a.key > b.key)),
+    function("isLessThan", overload("quantity_is_less_than", f"{_Q}.({_Q}) -> bool", lambda a, b: a.key < b.key)),
     function("compareTo", overload("quantity_compare_to", f"{_Q}.({_Q}) -> int", _compare)),
     function("asApproximateFloat", overload("quantity_get_float", f"{_Q}.() -> double", lambda v: v.quantity.as_float())),
     function("asInteger", overload("quantity_get_int", f"{_Q}.() -> int", _as_integer)),
@@ -378,6 +385,7 @@ def _constant(value: NamedFormat) -> Callable[[], NamedFormat]:
     return lambda: value
 
 
+CLASSES.update({cls.cel_type: cls for cls in (QuantityValue, Semver, NamedFormat)})
 _F = "kubernetes.NamedFormat"
 FORMAT_FUNCTIONS: list[Function] = [
     function("validate", overload("format-validate", f"{_F}.(string) -> optional(list(string))", _validate)),

@@ -6,7 +6,7 @@ import math
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, ClassVar
 
-from drakit.cel.functions import Function, function, overload
+from drakit.cel.functions import CLASSES, Function, function, overload
 from drakit.cel.text import go_quote
 from drakit.cel.values import Fault
 
@@ -270,6 +270,7 @@ def _global_unicast(value: IP) -> bool:
     return not (broadcast or int(address) == 0 or _loopback(value) or multicast or _link_local(value))
 
 
+CLASSES.update({IP.cel_type: IP, CIDR.cel_type: CIDR})
 FUNCTIONS: list[Function] = [
     function("ip", overload("string_to_ip", "(string) -> net.IP", _ip), overload("cidr_ip", "net.CIDR.() -> net.IP", lambda v: IP(v.address))),
     function("family", overload("ip_family", "net.IP.() -> int", lambda v: v.address.version)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, ClassVar
 
-from drakit.cel.functions import Function, function, overload
+from drakit.cel.functions import CLASSES, Function, function, overload
 from drakit.cel.library.network import ParseError, parse_address
 from drakit.cel.text import go_quote
 from drakit.cel.values import Fault
@@ -233,6 +233,7 @@ def _is_url(text: str) -> bool:
     return True
 
 
+CLASSES[URL.cel_type] = URL
 FUNCTIONS: list[Function] = [
     function("url", overload("string_to_url", "(string) -> kubernetes.URL", _url)),
     function("getScheme", overload("url_get_scheme", "kubernetes.URL.() -> string", lambda v: v.scheme)),
