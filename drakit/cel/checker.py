@@ -421,13 +421,11 @@ def _signature(types: Sequence[Type], member: bool) -> str:
     return f"({', '.join(texts)})"
 
 
-def check(parsed: Parsed, env: Environment) -> tuple[Checked | None, list[Issue]]:
-    """The checked tree, or the issues that keep it from being one."""
+def check(parsed: Parsed, env: Environment) -> tuple[Checked, list[Issue]]:
+    """The tree with what could be found out, and the issues that keep it from being a program."""
     assert parsed.root is not None
     checker = _Checker(env, parsed)
     checker.check(parsed.root)
-    if checker.issues:
-        return None, checker.issues
     resolve = checker.bindings.resolve
     types = {id: resolve(typ, True) for id, typ in checker.types.items()}
-    return Checked(parsed, parsed.root, types, checker.overloads, checker.names), []
+    return Checked(parsed, parsed.root, types, checker.overloads, checker.names), checker.issues

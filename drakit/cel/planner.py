@@ -6,7 +6,7 @@ are compiled; `x in [constants]` becomes a set.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -183,7 +183,9 @@ class _Planner:
         declared = self.env.functions.get(function)
         binding = declared.binding(overload_id, len(args)) if declared is not None else None
         if binding is None:
-            raise ProgramError(f"no such overload: {function}({', '.join('arg' for _ in args)})")
+            if not args:
+                raise ProgramError(f"no such overload: {function}()")
+            binding = Binding(_missing(function), early=len(args) > 2)
         if function in _PATTERNED and len(args) > 1 and isinstance(args[1], Const) and isinstance(args[1].value, str):
             binding = self.patterned(function, args[1].value)
         step = plan.Call(binding, args, price, first=runtimecost.upfront(overload_id))
@@ -269,6 +271,15 @@ class _Planner:
         return plan.Fold(
             iter_range=iter_range, accu=accu, first=first, second=second, condition=condition, step=step, result=result
         )
+
+
+def _missing(function: str) -> Callable[..., Any]:
+    """A function that is declared without an implementation, or not at all in an unchecked expression."""
+
+    def call(*args: Any) -> Any:
+        raise Fault(f"no such overload: {function}")
+
+    return call
 
 
 _PLANS: dict[type, Any] = {
