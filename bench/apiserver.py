@@ -14,7 +14,6 @@ import argparse
 import asyncio
 import base64
 import json
-import os
 import ssl
 import subprocess
 import sys
@@ -97,12 +96,16 @@ class Client:
             raise RuntimeError(f"{method} {path}: {code} {data[:300]!r}")
         return data
 
-    async def events(self, count: int) -> None:
-        """Read that many lines of a watch."""
-        while count > 0:
-            size = int((await self._reader.readline()).strip(), 16)
-            count -= (await self._reader.readexactly(size)).count(b"\n")
+    async def events(self, count: int) -> int:
+        """Read that many lines of a watch; fewer when the server gives up on it."""
+        seen = 0
+        while seen < count:
+            line = (await self._reader.readline()).strip()
+            if not line or line == b"0":
+                break
+            seen += (await self._reader.readexactly(int(line, 16))).count(b"\n")
             await self._reader.readexactly(2)
+        return seen
 
     async def start_watch(self, path: str) -> None:
         self.send("GET", path)
@@ -178,11 +181,11 @@ async def watch_load(target: Target, clients: list[Client], watchers: int, updat
         return client.call("PATCH", f"{CLAIMS}/c{i % 500}", {"metadata": {"labels": {"n": str(i)}}}, merge)
 
     started = time.perf_counter()
-    await asyncio.gather(spread(clients, updates, update), *(client.events(updates) for client in watching))
+    _, *seen = await asyncio.gather(spread(clients, updates, update), *(client.events(updates) for client in watching))
     seconds = time.perf_counter() - started
     for client in watching:
         client.close()
-    return watchers * updates / seconds
+    return sum(seen) / seconds
 
 
 def memory_mb(pid: int) -> float:
@@ -204,11 +207,19 @@ async def serve(kubeconfig: Path, data: Path | None) -> None:
     await asyncio.Event().wait()
 
 
+def launch(command: list[str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(command)
+
+
+def written(path: Path) -> bool:
+    return path.exists()
+
+
 async def ready(kubeconfig: Path, process: subprocess.Popen[bytes]) -> Target:
     while True:
         if process.poll() is not None:
             raise RuntimeError(f"the server ended with {process.returncode}")
-        if kubeconfig.exists():
+        if written(kubeconfig):
             target = Target.from_kubeconfig(kubeconfig)
             client = await Client(target).open()
             await client.call("GET", "/readyz")
@@ -220,11 +231,11 @@ async def ready(kubeconfig: Path, process: subprocess.Popen[bytes]) -> Target:
 async def ours(args: argparse.Namespace) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         kubeconfig = Path(folder) / "kubeconfig"
-        command = [sys.executable, os.path.abspath(__file__), "--serve", str(kubeconfig)]
+        command = [sys.executable, __file__, "--serve", str(kubeconfig)]
         if not args.memory:
             command += ["--data", str(Path(folder) / "data")]
         started = time.perf_counter()
-        process = subprocess.Popen(command)
+        process = launch(command)
         try:
             target = await ready(kubeconfig, process)
             out = {"ready s": time.perf_counter() - started, "idle MB": memory_mb(process.pid)}

@@ -93,47 +93,47 @@ class _LabelParser:
         return self.tokens[self.position] if self.position < len(self.tokens) else ""
 
     def take(self) -> str:
-        token = self.peek()
+        word = self.peek()
         self.position += 1
-        return token
+        return word
 
     def requirements(self) -> list[Requirement]:
         found: list[Requirement] = []
-        while token := self.peek():
-            if not _is_word(token) and token != "!":
-                raise ValueError(f"found '{token}', expected: !, identifier, or 'end of string'")
+        while word := self.peek():
+            if not _is_word(word) and word != "!":
+                raise ValueError(f"found '{word}', expected: !, identifier, or 'end of string'")
             try:
                 found.append(self.requirement())
             except ValueError as error:
                 raise ValueError(f"unable to parse requirement: {error}") from None
-            token = self.take()
-            if not token:
+            word = self.take()
+            if not word:
                 break
-            if token != ",":
-                raise ValueError(f"found '{token}', expected: ',' or 'end of string'")
+            if word != ",":
+                raise ValueError(f"found '{word}', expected: ',' or 'end of string'")
             after = self.peek()
             if not _is_word(after) and after != "!":
                 raise ValueError(f"found '{after}', expected: identifier after ','")
         return found
 
     def requirement(self) -> Requirement:
-        token = self.take()
-        absent = token == "!"
+        word = self.take()
+        absent = word == "!"
         if absent:
-            token = self.take()
-        if not _is_word(token):
-            raise ValueError(f"found '{token}', expected: identifier")
-        if not _KEY.fullmatch(token):
-            raise ValueError(f'<nil>: Invalid value: "{token}": {_NAME_RULE}')
+            word = self.take()
+        if not _is_word(word):
+            raise ValueError(f"found '{word}', expected: identifier")
+        if not _KEY.fullmatch(word):
+            raise ValueError(f'<nil>: Invalid value: "{word}": {_NAME_RULE}')
         if absent:
-            return Requirement(token, "!exists")
+            return Requirement(word, "!exists")
         if self.peek() in ("", ","):
-            return Requirement(token, "exists")
+            return Requirement(word, "exists")
         operator = self.take()
         if operator not in _BINARY:
             raise ValueError(f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
         values = self.value_set() if operator in ("in", "notin") else frozenset((self.exact_value(),))
-        return self.checked(token, operator, values)
+        return self.checked(word, operator, values)
 
     def checked(self, key: str, operator: str, values: frozenset[str]) -> Requirement:
         for value in sorted(values):
@@ -150,36 +150,36 @@ class _LabelParser:
     def exact_value(self) -> str:
         if self.peek() in ("", ","):
             return ""
-        token = self.take()
-        if not _is_word(token):
-            raise ValueError(f"found '{token}', expected: identifier")
-        return token
+        word = self.take()
+        if not _is_word(word):
+            raise ValueError(f"found '{word}', expected: identifier")
+        return word
 
     def value_set(self) -> frozenset[str]:
-        if (token := self.take()) != "(":
-            raise ValueError(f"found '{token}' expected: '('")
+        if (word := self.take()) != "(":
+            raise ValueError(f"found '{word}' expected: '('")
         values: set[str] = set()
         expecting = True
         while True:
-            token = self.take()
-            if token == ")":
+            word = self.take()
+            if word == ")":
                 if expecting:
                     values.add("")
                 return frozenset(values)
-            if token == ",":
+            if word == ",":
                 if expecting:
                     values.add("")
                 expecting = True
-            elif _is_word(token) and expecting:
-                values.add(token)
+            elif _is_word(word) and expecting:
+                values.add(word)
                 expecting = False
             else:
                 wanted = "',', or identifier" if expecting else "',' or ')'"
-                raise ValueError(f"found '{token}', expected: {wanted}")
+                raise ValueError(f"found '{word}', expected: {wanted}")
 
 
-def _is_word(token: str) -> bool:
-    return bool(token) and token not in ("!", "=", "==", "!=", ",", "(", ")", "<", ">")
+def _is_word(word: str) -> bool:
+    return bool(word) and word not in ("!", "=", "==", "!=", ",", "(", ")", "<", ">")
 
 
 _OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!exists", "Gt": "gt", "Lt": "lt"}

@@ -2,7 +2,8 @@
 
 Kubernetes trusts its one scheduler with this; here two schedulers, a script or a bug get a Conflict that names the holder.
 Kept per claim: the devices in `status.allocation`. Devices with adminAccess do not count. What a pool offers (capacity,
-counters) is read from its newest ResourceSlices; where none is published only exclusive use is checked.
+counters) is read from its newest ResourceSlices. Only pools that some slice publishes are guarded: nobody can hold, or
+lose, a device that does not exist.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ class AllocationGuard:
     def attach(self) -> None:
         """Watch over claims and slices of the store. Call before it is loaded."""
         claims, slices = registry.by_resource(GROUP, "resourceclaims"), registry.by_resource(GROUP, "resourceslices")
-        assert claims is not None and slices is not None
+        assert claims is not None
+        assert slices is not None
         self._store.collection(claims).guards.append(self)
         self._store.collection(slices).guards.append(_Slices(self._pools))
 
@@ -81,7 +83,7 @@ class AllocationGuard:
         known = set()
         for device, share in _holdings(before):
             known.add((device, share.share_id))
-        wanted = _holdings(results)
+        wanted = [found for found in _holdings(results) if self._pools.get((found[0].driver, found[0].pool))]
         fresh = [(device, share) for device, share in wanted if (device, share.share_id) not in known]
         for device, share in fresh:
             self._check_use(name, key, device, share, wanted)

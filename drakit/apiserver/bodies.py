@@ -20,6 +20,7 @@ _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 _TYPES = {list: "array", str: "string", bool: "bool", int: "number", float: "number"}
 _HEADER = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+_SHOWN = 30  # bytes of a bad body in the complaint about it
 _NESTING = 200  # deeper than any object; stops a body made to exhaust the stack
 
 
@@ -65,12 +66,16 @@ def _yaml_complaint(error: Exception) -> str:
     import yaml
 
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        line, problem = error.problem_mark.line + 1, str(error.problem or error.context)
+        # go-yaml counts from 0 and adds one only for what its scanner finds.
+        scanning = isinstance(error, yaml.scanner.ScannerError)
+        context = error.context_mark.line if error.context_mark is not None else 0
+        line = (context or error.problem_mark.line) + (1 if scanning else 0)
+        problem = str(error.problem or error.context)
         if "expected ',' or ']'" in problem:
             problem = "did not find expected ',' or ']'"
         elif "expected ',' or '}'" in problem:
             problem = "did not find expected ',' or '}'"
-        return f"yaml: line {line}: {problem}"
+        return f"yaml: line {line}: {problem}" if line else f"yaml: {problem}"
     return f"yaml: {error}"
 
 
@@ -91,10 +96,8 @@ def _excerpt(body: bytes) -> str:
     """How Go shows the first bytes: as text if they are, else in hexadecimal."""
     if not body:
         return "<empty>"
-    shown = body[:1024]
-    if shown[:1] == b"{":
-        return shown.decode("utf-8", "replace")
-    return shown.hex()
+    shown, more = body[:_SHOWN], " ..." if len(body) > _SHOWN else ""
+    return (shown.decode("utf-8", "replace") if shown[:1] == b"{" else shown.hex()) + more
 
 
 def duplicates(body: bytes, value: Any) -> list[str]:

@@ -58,6 +58,8 @@ class Endpoints:
 
     def _user(self, connection: http.Connection, request: http.HttpRequest) -> UserInfo:
         server = self._server
+        if request.headers.get("authorization") == "":
+            del request.headers["authorization"]  # says nothing: the same as no header at all
         user = server.authenticator.authenticate(request.headers, connection.certificate) or ANONYMOUS
         if "impersonate-user" in request.headers or request.groups:
             from drakit.apiserver.authn import impersonated
@@ -284,7 +286,7 @@ class Endpoints:
         self, path: str
     ) -> Callable[[http.HttpRequest], tuple[int, str, bytes, Sequence[tuple[str, str]]]] | None:
         for prefix in _HEALTH:
-            if path == prefix or path.startswith(prefix + "/"):
+            if path == prefix or path in (prefix + "/ping", prefix + "/etcd"):
                 return self._health
         if path == "/version":
             return lambda request: (200, "application/json", json.dumps(self._server.version_info).encode(), ())

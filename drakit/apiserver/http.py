@@ -283,7 +283,7 @@ class Connection(asyncio.Protocol):
             return
         text = HTTPStatus(code).phrase
         if code == 413:
-            text = "Request entity too large: limit is %d" % self._limits.body
+            text = f"Request entity too large: limit is {self._limits.body}"
         reason = {400: "BadRequest", 413: "RequestEntityTooLarge"}.get(code, "")
         quoted = f'"message":"{text}",' + (f'"reason":"{reason}",' if reason else "")
         body = (

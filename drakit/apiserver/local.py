@@ -118,6 +118,9 @@ class _LocalWatch:
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
 
+    def _over(self) -> bool:
+        return self._closed
+
     def _finish(self) -> None:
         self._closed = True
         self._wake()
@@ -130,12 +133,13 @@ class _LocalWatch:
         if self._ready:
             return self._ready.pop()
         watcher, call = self._watcher, self._call
-        assert watcher is not None and call is not None
+        assert watcher is not None
+        assert call is not None
         while not watcher.events:
             if watcher.overflowed:
                 await self.aclose()
                 raise StatusError.expired("too old resource version: the watch was too slow")
-            if self._closed:
+            if self._over():
                 await self.aclose()
                 raise StopAsyncIteration
             self._waiting = asyncio.get_running_loop().create_future()

@@ -213,7 +213,7 @@ def on_create(ctx: Context, call: Call, obj: Plain, now: str, applied: Applied |
     api_version = call.kind.api_version(call.version)
     versions = Versions(call.kind, obj, obj, call.subresource, creating=True)
     found = versions.compare(api_version)
-    if found is None or not found.added and not found.modified:
+    if found is None or not (found.added or found.modified):
         return []
     fields = fieldsets.union(found.added, found.modified)
     return encode([Manager(field_manager(call), UPDATE, api_version, call.subresource, fields, now)])

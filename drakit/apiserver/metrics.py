@@ -37,8 +37,8 @@ class Metrics:
         name = "apiserver_request_duration_seconds"
         for verb, counts in sorted(self._durations.items()):
             total = 0.0
-            for bound, count in zip((*_BUCKETS, "+Inf"), counts, strict=False):
-                total += count
+            for bound, number in zip((*(str(bound) for bound in _BUCKETS), "+Inf"), counts[:-1], strict=True):
+                total += number
                 lines.append(f'{name}_bucket{{verb="{verb}",le="{bound}"}} {total:g}')
             lines.append(f'{name}_sum{{verb="{verb}"}} {counts[-1]:.6f}')
             lines.append(f'{name}_count{{verb="{verb}"}} {total:g}')

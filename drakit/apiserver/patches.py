@@ -123,9 +123,8 @@ def _edit(document: Any, path: list[str], action: str, value: Any) -> Any:
     part, rest = path[0], path[1:]
     if isinstance(document, dict):
         copy = dict(document)
-        if rest or action != "add":
-            if part not in copy:
-                raise PatchError(f"missing {part!r}", rejected=True)
+        if (rest or action != "add") and part not in copy:
+            raise PatchError(f"missing {part!r}", rejected=True)
         if rest:
             copy[part] = _edit(copy[part], rest, action, value)
         elif action == "remove":

@@ -122,7 +122,10 @@ def table(
 
     include = call.option("includeObject") or "Metadata"
     if include not in ("None", "Metadata", "Object"):
-        text = f'invalid includeObject value {include!r}: supported values: "", "Metadata", "None", "Object"'
+        text = (
+            f'Unable to convert to Table as requested: includeObject: Invalid value: "{include}": '
+            "must be 'Metadata', 'Object', 'None', or empty"
+        )
         raise StatusError.bad_request(text)
     kind = call.kind
     rows = []

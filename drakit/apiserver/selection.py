@@ -34,10 +34,8 @@ class Selection:
     def matches(self, obj: Plain) -> bool:
         if self.labels.requirements and not self.labels.matches(obj["metadata"].get("labels")):
             return False
-        for (_, value, equal), reader in zip(self.fields, self.readers, strict=True):
-            if (reader(obj) == value) is not equal:
-                return False
-        return True
+        pairs = zip(self.fields, self.readers, strict=True)
+        return all((reader(obj) == value) is equal for (_, value, equal), reader in pairs)
 
     def exact(self, field: str) -> str | None:
         """The one value that `field` must have, if the selection says so."""

@@ -90,7 +90,8 @@ def _replay_module() -> ModuleType:
     if not path.exists():
         path = DATA / "api" / "replay.py"
     spec = importlib.util.spec_from_file_location("api_replay", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

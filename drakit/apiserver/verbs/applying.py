@@ -67,12 +67,7 @@ def _configuration(call: Call) -> Plain:
         if not api_version and not name:
             raise StatusError.bad_request("invalid object type: /, Kind=")
         group, _, version = str(api_version or "").rpartition("/")
-        if (group, name) != (kind.group, kind.kind) or kind.version(version) is None:
-            raise StatusError.bad_request(f"invalid object type: {group}/{version}, Kind={name or ''}")
-        raise StatusError.bad_request(
-            f"Incorrect version specified in apply patch. Specified patch version: {api_version}, "
-            f"expected: {kind.api_version(call.version)}"
-        )
+        raise StatusError.bad_request(f"invalid object type: {group}/{version}, Kind={name or ''}")
     meta = value.get("metadata")
     if isinstance(meta, dict) and meta.get("managedFields"):
         raise StatusError.bad_request("metadata.managedFields must be nil")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from drakit.api.errors import StatusError
+from drakit.api.errors import FieldError, StatusError
 from drakit.api.selectors import matches_label_selector
 from drakit.apiserver import managed_fields
 from drakit.apiserver.call import Answer, Call, check_write_options
-from drakit.apiserver.context import Context, admission_attributes, timestamp
+from drakit.apiserver.context import Context, admission_attributes, internal_without_reason, timestamp
 from drakit.apiserver.store import Collection
 from drakit.apiserver.stored import Stored
 from drakit.apiserver.verbs.decoding import read_value
@@ -61,15 +61,13 @@ def bind(ctx: Context, call: Call) -> Answer:
 
 
 def _check_target(call: Call, kind: str, node: str) -> None:
-    from drakit.api.errors import FieldError
-
     errors = []
     if kind not in ("", "Node"):
         errors.append(FieldError.not_supported("target.kind", kind, ("Node", "<empty>")))
     if not node:
         errors.append(FieldError.required("target.name"))
     if errors:
-        raise StatusError.invalid("", "Binding", call.name, errors)
+        raise internal_without_reason(str(errors[0]))
 
 
 def _live(ctx: Context, call: Call) -> Stored:

@@ -23,7 +23,7 @@ from drakit.apiserver.stored import Event, Stored
 __all__ = ["WatchStart", "get", "list_", "watch"]
 
 Plain = dict[str, Any]
-_EXPIRED_TOKEN = (
+_EXPIRED_PAGE = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
     "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
     "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted "
@@ -108,7 +108,7 @@ def _next_page(
     try:
         items = _at(collection, version, call.namespace)
     except StatusError:
-        raise StatusError.expired(_EXPIRED_TOKEN, continue_token=_token(-1, start)) from None
+        raise StatusError.expired(_EXPIRED_PAGE, continue_token=_token(-1, start)) from None
     return Answer(200, listing=_page(items, selection, limit, version, start))
 
 

@@ -71,6 +71,8 @@ def store_new(
     if key in collection.objects:
         raise StatusError.already_exists(kind.group, kind.plural, call.name)
     if dry_run:
+        if given_version:
+            obj["metadata"]["resourceVersion"] = given_version
         return Answer(201, stored=Stored(kind, key, obj, 0))
     if given_version not in (None, "", "0"):
         raise internal_without_reason("resourceVersion should not be set on objects to be created")
@@ -191,7 +193,7 @@ def check_resource_version(call: Call, meta: Plain, old: Stored) -> None:
     text = meta.get("resourceVersion")
     if not text or text == "0":
         if not kind.strategy.allow_unconditional_update(call.version):
-            error = FieldError.invalid("metadata.resourceVersion", _Hex(0), "must be specified for an update")
+            error = FieldError.invalid("metadata.resourceVersion", 0, "must be specified for an update")
             raise StatusError.invalid(kind.group, kind.plural, call.name, [error])
         meta["resourceVersion"] = old.obj["metadata"]["resourceVersion"]
         return
@@ -199,13 +201,6 @@ def check_resource_version(call: Call, meta: Plain, old: Stored) -> None:
         raise internal_without_reason(f'strconv.ParseUint: parsing "{text}": invalid syntax')
     if int(text) != old.version:
         raise StatusError.modified(kind.group, kind.plural, call.name)
-
-
-class _Hex(int):
-    """A number that messages show as Go shows an unsigned one: 0x0."""
-
-    def __str__(self) -> str:
-        return hex(self)
 
 
 def manager_of(call: Call) -> str:
