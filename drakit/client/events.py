@@ -76,29 +76,22 @@ class _Similar:
 
 @dataclass(slots=True)
 class _Written:
-    """An event that the server has (or will have, once `writing` is over)."""
+    """An event that the server has, or will have: `change` is what is still to be written (all of it at first)."""
 
+    resource: Resource
     namespace: str
     name: str
     count: int
     at: float
-    writing: bool = True
+    change: Plain | None
+    created: bool = False
+    queued: bool = False
 
 
 @dataclass(slots=True)
 class _Bucket:
     tokens: float
     at: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Write:
-    resource: Resource
-    namespace: str
-    name: str
-    body: Plain
-    entry: _Written
-    patch: bool
 
 
 class EventRecorder:
@@ -117,7 +110,7 @@ class EventRecorder:
         self._clock = clock or SystemClock()
         self._api = api
         self._instance = instance or component
-        self._pending: deque[_Write] = deque()
+        self._pending: deque[_Written] = deque()
         self._writers: set[asyncio.Task[None]] = set()
         self._written: _Recent[_Written] = _Recent()
         self._similar: _Recent[_Similar] = _Recent()
@@ -147,29 +140,18 @@ class EventRecorder:
         similar = self._similar.get(alike)
         if similar is None or now - similar.since > _SIMILAR_WINDOW:
             similar = _Similar(set(), now)
-        similar.messages.add(message)
+        if len(similar.messages) < _SIMILAR_LIMIT:
+            similar.messages.add(message)
         self._similar.put(alike, similar)
         key: tuple[Any, ...] = (*alike, message)
         if len(similar.messages) >= _SIMILAR_LIMIT:
             key = alike  # from now on one event stands for all of them
             message = f"(combined from similar events): {message}"
-            similar.messages.pop()
         stamp = _seconds(self._clock.now())
         known = self._written.get(key)
         if known is not None and now - known.at <= _SIMILAR_WINDOW * 6:
             known.count += 1
-            known.at = now
-            self._written.put(key, known)
-            self._submit(
-                _Write(
-                    CORE_EVENTS,
-                    known.namespace,
-                    known.name,
-                    {"count": known.count, "lastTimestamp": stamp, "message": message},
-                    known,
-                    True,
-                )
-            )
+            self._again(key, known, {"count": known.count, "lastTimestamp": stamp, "message": message})
             return
         namespace, name = self._named(reference)
         body = {
@@ -178,24 +160,22 @@ class EventRecorder:
             "firstTimestamp": stamp, "lastTimestamp": stamp, "count": 1,
             "source": {"component": self.component}, "reportingComponent": self.component, "reportingInstance": "",
         }  # fmt: skip
-        entry = _Written(namespace, name, 1, now)
-        self._written.put(key, entry)
-        self._submit(_Write(CORE_EVENTS, namespace, name, body, entry, False))
+        self._first(key, _Written(CORE_EVENTS, namespace, name, 1, now, body))
 
     def _tell_series(self, reference: Plain, type: str, reason: str, message: str, action: str, related: Any) -> None:
         now = self._clock.monotonic()
         other = reference_to(related) if related is not None else None
-        key = (reference.get("kind"), reference.get("namespace"), reference.get("name"), reference.get("uid"), type, reason, action,
-               other and (other.get("kind"), other.get("name"), other.get("uid")))  # fmt: skip
+        key = (
+            reference.get("kind"), reference.get("namespace"), reference.get("name"), reference.get("uid"), type, reason, action,
+            other and (other.get("kind"), other.get("name"), other.get("uid")),
+        )  # fmt: skip
         stamp = _micros(self._clock.now())
         known = self._written.get(key)
         if known is not None and now - known.at <= _SERIES_END:
             known.count += 1
             if known.count == 2 or now - known.at >= _SERIES_REFRESH:
-                series = {"series": {"count": known.count, "lastObservedTime": stamp}}
-                self._submit(_Write(EVENTS, known.namespace, known.name, series, known, True))
+                self._again(key, known, {"series": {"count": known.count, "lastObservedTime": stamp}})
             known.at = now
-            self._written.put(key, known)
             return
         namespace, name = self._named(reference)
         body = {
@@ -205,9 +185,18 @@ class EventRecorder:
         }  # fmt: skip
         if other is not None:
             body["related"] = other
-        entry = _Written(namespace, name, 1, now)
+        self._first(key, _Written(EVENTS, namespace, name, 1, now, body))
+
+    def _first(self, key: Any, entry: _Written) -> None:
         self._written.put(key, entry)
-        self._submit(_Write(EVENTS, namespace, name, body, entry, False))
+        self._submit(entry)
+
+    def _again(self, key: Any, entry: _Written, change: Plain) -> None:
+        """Repeats that come faster than they can be written become one write."""
+        entry.change = {**(entry.change or {}), **change}
+        entry.at = self._clock.monotonic()
+        self._written.put(key, entry)
+        self._submit(entry)
 
     def _allowed(self, about: tuple[Any, ...], now: float) -> bool:
         bucket = self._buckets.get(about)
@@ -226,11 +215,14 @@ class EventRecorder:
         self._stamp = max(stamp, self._stamp + 1)  # names must differ even when the clock stands still
         return reference.get("namespace") or "default", f"{reference['name']}.{self._stamp:x}"
 
-    def _submit(self, write: _Write) -> None:
+    def _submit(self, entry: _Written) -> None:
+        if entry.queued:
+            return
         if len(self._pending) >= _PENDING_LIMIT:
             self.dropped += 1
             return
-        self._pending.append(write)
+        entry.queued = True
+        self._pending.append(entry)
         if len(self._writers) < _WRITERS:
             task = asyncio.get_running_loop().create_task(self._drain(), name=f"events:{self.component}")
             self._writers.add(task)
@@ -238,28 +230,28 @@ class EventRecorder:
 
     async def _drain(self) -> None:
         while self._pending:
-            write = self._pending.popleft()
-            if write.patch and write.entry.writing:  # its create is under way in another writer
-                self._pending.append(write)
-                await asyncio.sleep(0)
-                continue
-            try:
-                if write.patch:
-                    await self._client.patch_plain(
-                        write.resource, write.name, write.body, namespace=write.namespace, kind="strategic"
-                    )
-                else:
-                    await self._client.create_plain(write.resource, write.body, namespace=write.namespace)
-            except StatusError as error:
-                self._give_up(write, error)
-            finally:
-                write.entry.writing = False
+            entry = self._pending.popleft()
+            while entry.change is not None:  # told again while it was being written
+                await self._write(entry)
+            entry.queued = False
 
-    def _give_up(self, write: _Write, error: StatusError) -> None:
-        """Events are told once: a namespace that is going away, a quota or an expired event is no reason to try again."""
-        self.dropped += 1
-        write.entry.at = float("-inf")  # the next repeat starts a new event
-        log.debug("event about %s not written: %s", write.name, error)
+    async def _write(self, entry: _Written) -> None:
+        change, entry.change = entry.change, None
+        assert change is not None
+        try:
+            if entry.created:
+                await self._client.patch_plain(
+                    entry.resource, entry.name, change, namespace=entry.namespace, kind="strategic"
+                )
+            else:
+                await self._client.create_plain(entry.resource, change, namespace=entry.namespace)
+                entry.created = True
+        except StatusError as error:
+            # Events are told once: a namespace that is going away, a quota or an expired event is no reason to try again.
+            self.dropped += 1
+            entry.at = float("-inf")  # the next repeat starts a new event
+            entry.change = None
+            log.debug("event about %s not written: %s", entry.name, error)
 
 
 def _seconds(moment: datetime) -> str:

@@ -201,4 +201,4 @@ def _unreachable(server: str, error: Exception) -> StatusError:
 def _warning(header: str) -> str:
     """`299 - "text"` -> text."""
     _, _, text = header.partition('"')
-    return text.rstrip('"').replace('\\"', '"') or header
+    return text.removesuffix('"').replace('\\"', '"') or header

@@ -48,14 +48,10 @@ class ChaosTransport:
     async def watch(self, request: Request) -> AsyncIterator[WatchItem]:
         chaos = self._chaos
         stream = self._inner.watch(request)
-        forgetting = 0
         try:
             async for item in stream:
-                if forgetting:
-                    forgetting -= 1
-                    if not forgetting:
-                        raise StatusError.gone("chaos: history is gone")
-                    continue  # this event is lost; the list that must follow makes up for it
+                if chaos.strikes(0.02):  # this event is lost; the list that must follow makes up for it
+                    raise StatusError.gone("chaos: history is gone")
                 yield item
                 if chaos.strikes(0.03):
                     yield item  # twice
@@ -63,8 +59,6 @@ class ChaosTransport:
                     return
                 if chaos.strikes(0.03):
                     raise StatusError.gone("chaos: history is gone")
-                if chaos.strikes(0.02):
-                    forgetting = 2
         finally:
             await stream.aclose()
 
