@@ -288,8 +288,9 @@ class StatusError(Exception):
 
     @classmethod
     def invalid(cls, group: str, kind: str, name: str, errors: Sequence[FieldError]) -> StatusError:
-        # One line per distinct text; the causes keep every error.
-        texts = list(dict.fromkeys(str(error) for error in errors))
+        # The same thing found twice is said once.
+        errors = list({(error.type, str(error)): error for error in reversed(errors)}.values())[::-1]
+        texts = [str(error) for error in errors]
         listed = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
         message = f"{_qualified(group, kind)} {go_quote(name)} is invalid" + (f": {listed}" if texts else "")
         causes = [{"reason": error.type, "message": error.body, "field": error.field or "<nil>"} for error in errors]

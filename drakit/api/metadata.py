@@ -46,7 +46,7 @@ def validate(meta: Object, *, namespaced: bool, name: NameCheck | None, path: st
     errors += _validate_namespace(meta.get("namespace"), namespaced, f"{path}.namespace")
     if (meta.get("generation") or 0) < 0:
         errors.append(FieldError.invalid(f"{path}.generation", meta["generation"], _NEGATIVE))
-    return errors + _validate_content(meta, path, finalizers=True)
+    return errors + _validate_content(meta, path, finalizers=True) + validate_kube_finalizers(meta, path)
 
 
 def _validate_namespace(namespace: str | None, namespaced: bool, path: str) -> list[FieldError]:
@@ -134,6 +134,19 @@ def _validate_finalizers(finalizers: list[str], path: str) -> list[FieldError]:
         detail = "finalizer orphan and foregroundDeletion cannot be both set"
         errors.append(FieldError.invalid(path, finalizers, detail))
     return errors
+
+
+def validate_kube_finalizers(meta: Object, path: str = "metadata") -> list[FieldError]:
+    """Finalizers without a domain are Kubernetes' own."""
+    return [
+        FieldError.invalid(
+            f"{path}.finalizers[{position}]",
+            name,
+            "name is neither a standard finalizer name nor is it fully qualified",
+        )
+        for position, name in enumerate(meta.get("finalizers") or ())
+        if "/" not in name and name not in ("kubernetes", "orphan", "foregroundDeletion")
+    ]
 
 
 def _validate_managed_fields(entries: list[Object], path: str) -> list[FieldError]:

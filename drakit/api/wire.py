@@ -39,11 +39,12 @@ Object = dict[str, Any]
 class _Unknown(list[str]):
     """The paths of unknown fields found so far, and how many more values the object may have."""
 
-    __slots__ = ("budget",)
+    __slots__ = ("budget", "lenient")
 
-    def __init__(self) -> None:
+    def __init__(self, *, lenient: bool = False) -> None:
         super().__init__()
         self.budget = _MAX_VALUES
+        self.lenient = lenient  # skip what has the wrong type
 
     def spend(self, count: int) -> None:
         self.budget -= count
@@ -56,7 +57,9 @@ Reader = Callable[[Any, _Unknown], Any]
 
 _INT64 = (-(2**63), 2**63 - 1)
 _INT32 = (-(2**31), 2**31 - 1)
-_FORM = re.compile(r"(?P<wrap>(?:\*|\[\]|\{[^}]*\})*)(?P<core>[^'!~]+)(?:'(?P<alias>[^!~]+))?(?P<mark>[!~]?)")
+_FORM = re.compile(
+    r"(?P<wrap>(?:\*|\[\]|\{[^}]*\})*)(?P<core>[^'!~^]+)(?:'(?P<alias>[^!~^]+))?(?P<mark>[!~]?)(?:\^(?P<embedded>\w+))?"
+)
 _WRAP = re.compile(r"\*|\[\]|\{[^}]*\}")
 # Lists whose being empty is not the same as being absent until the kind's own rules have seen them.
 _KEEP_EMPTY = frozenset(
@@ -69,6 +72,21 @@ _KEEP_EMPTY = frozenset(
 _MAX_VALUES = 200_000
 # Go's decoder stops counting here.
 _MAX_UNKNOWN = 100
+
+
+_GO_TYPES = {
+    "s": "string",
+    "b": "bool",
+    "i": "int32",
+    "l": "int64",
+    "f": "float64",
+    "y": "[]uint8",
+    "q": "resource.Quantity",
+    "t": "v1.Time",
+    "T": "v1.MicroTime",
+    "x": "intstr.IntOrString",
+    "R": "runtime.RawExtension",
+}
 
 
 class _Mismatch(Exception):
@@ -98,12 +116,25 @@ def copy(value: Any) -> Any:
 def read(model: type, value: Any, *, kind: str, version: str) -> tuple[Object, tuple[str, ...]]:
     """The value as the model's JSON, and the paths of its unknown fields. Raises StatusError 400; does not change value."""
     unknown = _Unknown()
+    reader = _reader(model_name(model))
     try:
-        obj: Object = _reader(model_name(model))(value, unknown)
+        obj: Object = reader(value, unknown)
     except (_Mismatch, _BadValue) as error:
-        message = f'{kind} in version "{version}" cannot be handled as a {kind}: {error}'
+        cause = _first_bad_value(reader, value) if isinstance(error, _Mismatch) else ""
+        message = f'{kind} in version "{version}" cannot be handled as a {kind}: {cause or error}'
         raise StatusError.bad_request(message) from None
     return obj, tuple(unknown)
+
+
+def _first_bad_value(reader: Reader, value: Any) -> str:
+    """Go reads on after a wrong type, and a value that does not parse is what it reports in the end."""
+    try:
+        reader(value, _Unknown(lenient=True))
+    except _BadValue as error:
+        return str(error)
+    except _Mismatch:
+        pass
+    return ""
 
 
 def zero(model: type) -> Object:
@@ -167,7 +198,7 @@ def forms(name: str) -> list[tuple[str, Form]]:
 class _Field:
     """One field: how to read it, when to leave it out, what stands for its absence."""
 
-    __slots__ = ("always", "drops_empty", "form", "internal", "name", "order", "read", "struct", "zero")
+    __slots__ = ("always", "drops_empty", "embedded", "form", "internal", "name", "order", "read", "struct", "zero")
 
     def __init__(self, owner: str, name: str, form: str) -> None:
         match = _FORM.fullmatch(form)
@@ -175,6 +206,7 @@ class _Field:
         wraps, core, alias, mark = _WRAP.findall(match["wrap"]), match["core"], match["alias"] or "", match["mark"]
         module, _, struct = owner.partition(".")
         self.name = name
+        self.embedded = match["embedded"] or ""
         self.struct = "" if len(core) == 1 else core if "." in core else f"{module}.{core}"
         self.form = Form(tuple(wraps), core, self.struct)
         self.read = _form_reader(module, wraps, core, alias)
@@ -240,7 +272,10 @@ def model_name(model: type) -> str:
 
 @cache
 def _fields(name: str) -> dict[str, _Field]:
-    return {field: _Field(name, field, form) for field, form in (word.split(":", 1) for word in _lines().get(name, "").split())}
+    return {
+        field: _Field(name, field, form)
+        for field, form in (word.split(":", 1) for word in _lines().get(name, "").split())
+    }
 
 
 @cache
@@ -266,8 +301,7 @@ def _go_type(module: str, wraps: list[str], core: str, alias: str) -> str:
     if alias:
         return prefix + alias
     if len(core) == 1:
-        names = {"s": "string", "b": "bool", "i": "int32", "l": "int64", "f": "float64", "y": "[]uint8"}
-        return prefix + names.get(core, "string")
+        return prefix + _GO_TYPES[core]
     owner, _, struct = core.rpartition(".")
     return f"{prefix}{(owner or module).rpartition('_')[2]}.{struct}"
 
@@ -305,7 +339,7 @@ def _lazy_reader(name: str) -> Reader:
 @cache
 def _reader(name: str) -> Reader:
     """The reader of a struct."""
-    fields = {field.name: (field.read, field.drops_empty) for field in _fields(name).values()}
+    fields = {field.name: (field.read, field.drops_empty, field.embedded) for field in _fields(name).values()}
     get = fields.get
     always = _always(name)
     go_type = _go_type(name.partition(".")[0], [], name, "")
@@ -327,8 +361,10 @@ def _reader(name: str) -> Reader:
             try:
                 result = field[0](item, unknown)
             except _Mismatch as error:
+                if unknown.lenient:
+                    continue
                 error.owner = error.owner or struct
-                error.path.append(key)
+                error.path += [key, field[2]] if field[2] else [key]
                 raise
             if len(unknown) > before:
                 _prefix(unknown, before, key)
@@ -425,7 +461,7 @@ def _quantity(value: Any, unknown: _Unknown) -> str:
 
 def _time(value: Any, unknown: _Unknown) -> str | None:
     if type(value) is not str:
-        raise _BadValue(str(_Mismatch(value, "string")))
+        raise _Mismatch(value, "string")
     # Nearly every time is already in the form that Go writes.
     if _CANONICAL_TIME(value):
         _parse_time(value, "2006-01-02T15:04:05Z07:00")
@@ -435,7 +471,7 @@ def _time(value: Any, unknown: _Unknown) -> str | None:
 
 def _micro_time(value: Any, unknown: _Unknown) -> str:
     if type(value) is not str:
-        raise _BadValue(str(_Mismatch(value, "string")))
+        raise _Mismatch(value, "string")
     return _parse_time(value, "2006-01-02T15:04:05.000000Z07:00").strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 

@@ -3,7 +3,8 @@
 One line per model, `module.Type field:form …`, continued by two spaces. Forms: `s` string, `b` bool, `i` int32, `l` int64, `f` float,
 `q` Quantity, `t` Time, `T` MicroTime, `x` IntOrString, `y` bytes, `R` any JSON, else the name of a type (of this module, or
 `module.Type`). Before it: `*` optional, so that a zero is kept; `[]` a list; `{}` or `{Key}` a map. `'name` is the Go name of a scalar
-type, for messages. After it: `!` written even when empty; `~` a struct or time left out when empty. Read by `api.wire`.
+type, for messages. After it: `!` written even when empty; `~` a struct or time left out when empty; `^Type` the field is embedded
+from that Go type. Read by `api.wire`.
 """
 
 FACTS = """
@@ -38,13 +39,13 @@ admissionregistration_v1.MutatingWebhookConfigurationList apiVersion:s kind:s me
   items:[]MutatingWebhookConfiguration!
 admissionregistration_v1.Mutation patchType:s'v1.PatchType! applyConfiguration:*ApplyConfiguration
   jsonPatch:*JSONPatch
-admissionregistration_v1.NamedRuleWithOperations resourceNames:[]s operations:[]s'v1.OperationType apiGroups:[]s
-  apiVersions:[]s resources:[]s scope:*s'v1.ScopeType
+admissionregistration_v1.NamedRuleWithOperations resourceNames:[]s operations:[]s'v1.OperationType^RuleWithOperations
+  apiGroups:[]s^Rule apiVersions:[]s^Rule resources:[]s^Rule scope:*s'v1.ScopeType^Rule
 admissionregistration_v1.ParamKind apiVersion:s kind:s
 admissionregistration_v1.ParamRef name:s namespace:s selector:*meta_v1.LabelSelector
   parameterNotFoundAction:*s'v1.ParameterNotFoundActionType
-admissionregistration_v1.RuleWithOperations operations:[]s'v1.OperationType apiGroups:[]s apiVersions:[]s
-  resources:[]s scope:*s'v1.ScopeType
+admissionregistration_v1.RuleWithOperations operations:[]s'v1.OperationType apiGroups:[]s^Rule apiVersions:[]s^Rule
+  resources:[]s^Rule scope:*s'v1.ScopeType^Rule
 admissionregistration_v1.ServiceReference namespace:s! name:s! path:*s port:*i
 admissionregistration_v1.TypeChecking expressionWarnings:[]ExpressionWarning
 admissionregistration_v1.ValidatingAdmissionPolicy apiVersion:s kind:s metadata:meta_v1.ObjectMeta
@@ -390,12 +391,12 @@ core_v1.ComponentCondition type:s'v1.ComponentConditionType! status:s'v1.Conditi
 core_v1.ComponentStatus apiVersion:s kind:s metadata:meta_v1.ObjectMeta conditions:[]ComponentCondition
 core_v1.ComponentStatusList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]ComponentStatus!
 core_v1.ConfigMap apiVersion:s kind:s metadata:meta_v1.ObjectMeta immutable:*b data:{}s binaryData:{}y
-core_v1.ConfigMapEnvSource name:s optional:*b
-core_v1.ConfigMapKeySelector name:s key:s! optional:*b
+core_v1.ConfigMapEnvSource name:s^LocalObjectReference optional:*b
+core_v1.ConfigMapKeySelector name:s^LocalObjectReference key:s! optional:*b
 core_v1.ConfigMapList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]ConfigMap!
 core_v1.ConfigMapNodeConfigSource namespace:s! name:s! uid:s'types.UID resourceVersion:s kubeletConfigKey:s!
-core_v1.ConfigMapProjection name:s items:[]KeyToPath optional:*b
-core_v1.ConfigMapVolumeSource name:s items:[]KeyToPath defaultMode:*i optional:*b defaultUser:*l
+core_v1.ConfigMapProjection name:s^LocalObjectReference items:[]KeyToPath optional:*b
+core_v1.ConfigMapVolumeSource name:s^LocalObjectReference items:[]KeyToPath defaultMode:*i optional:*b defaultUser:*l
 core_v1.Container name:s! image:s command:[]s args:[]s workingDir:s ports:[]ContainerPort envFrom:[]EnvFromSource
   env:[]EnvVar resources:ResourceRequirements resizePolicy:[]ContainerResizePolicy
   restartPolicy:*s'v1.ContainerRestartPolicy restartPolicyRules:[]ContainerRestartRule volumeMounts:[]VolumeMount
@@ -433,12 +434,21 @@ core_v1.EnvFromSource prefix:s configMapRef:*ConfigMapEnvSource secretRef:*Secre
 core_v1.EnvVar name:s! value:s valueFrom:*EnvVarSource
 core_v1.EnvVarSource fieldRef:*ObjectFieldSelector resourceFieldRef:*ResourceFieldSelector
   configMapKeyRef:*ConfigMapKeySelector secretKeyRef:*SecretKeySelector fileKeyRef:*FileKeySelector
-core_v1.EphemeralContainer name:s! image:s command:[]s args:[]s workingDir:s ports:[]ContainerPort
-  envFrom:[]EnvFromSource env:[]EnvVar resources:ResourceRequirements resizePolicy:[]ContainerResizePolicy
-  restartPolicy:*s'v1.ContainerRestartPolicy restartPolicyRules:[]ContainerRestartRule volumeMounts:[]VolumeMount
-  volumeDevices:[]VolumeDevice livenessProbe:*Probe readinessProbe:*Probe startupProbe:*Probe lifecycle:*Lifecycle
-  terminationMessagePath:s terminationMessagePolicy:s'v1.TerminationMessagePolicy imagePullPolicy:s'v1.PullPolicy
-  securityContext:*SecurityContext stdin:b stdinOnce:b tty:b targetContainerName:s
+core_v1.EphemeralContainer name:s!^EphemeralContainerCommon image:s^EphemeralContainerCommon
+  command:[]s^EphemeralContainerCommon args:[]s^EphemeralContainerCommon workingDir:s^EphemeralContainerCommon
+  ports:[]ContainerPort^EphemeralContainerCommon envFrom:[]EnvFromSource^EphemeralContainerCommon
+  env:[]EnvVar^EphemeralContainerCommon resources:ResourceRequirements^EphemeralContainerCommon
+  resizePolicy:[]ContainerResizePolicy^EphemeralContainerCommon
+  restartPolicy:*s'v1.ContainerRestartPolicy^EphemeralContainerCommon
+  restartPolicyRules:[]ContainerRestartRule^EphemeralContainerCommon
+  volumeMounts:[]VolumeMount^EphemeralContainerCommon volumeDevices:[]VolumeDevice^EphemeralContainerCommon
+  livenessProbe:*Probe^EphemeralContainerCommon readinessProbe:*Probe^EphemeralContainerCommon
+  startupProbe:*Probe^EphemeralContainerCommon lifecycle:*Lifecycle^EphemeralContainerCommon
+  terminationMessagePath:s^EphemeralContainerCommon
+  terminationMessagePolicy:s'v1.TerminationMessagePolicy^EphemeralContainerCommon
+  imagePullPolicy:s'v1.PullPolicy^EphemeralContainerCommon securityContext:*SecurityContext^EphemeralContainerCommon
+  stdin:b^EphemeralContainerCommon stdinOnce:b^EphemeralContainerCommon tty:b^EphemeralContainerCommon
+  targetContainerName:s
 core_v1.EphemeralVolumeSource volumeClaimTemplate:*PersistentVolumeClaimTemplate
 core_v1.Event apiVersion:s kind:s metadata:meta_v1.ObjectMeta! involvedObject:ObjectReference! reason:s message:s
   source:EventSource firstTimestamp:t lastTimestamp:t count:i type:s eventTime:T series:*EventSeries action:s
@@ -540,18 +550,25 @@ core_v1.PersistentVolumeClaimStatus phase:s'v1.PersistentVolumeClaimPhase
 core_v1.PersistentVolumeClaimTemplate metadata:meta_v1.ObjectMeta spec:PersistentVolumeClaimSpec!
 core_v1.PersistentVolumeClaimVolumeSource claimName:s! readOnly:b
 core_v1.PersistentVolumeList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]PersistentVolume!
-core_v1.PersistentVolumeSpec capacity:{ResourceName}q gcePersistentDisk:*GCEPersistentDiskVolumeSource
-  awsElasticBlockStore:*AWSElasticBlockStoreVolumeSource hostPath:*HostPathVolumeSource
-  glusterfs:*GlusterfsPersistentVolumeSource nfs:*NFSVolumeSource rbd:*RBDPersistentVolumeSource
-  iscsi:*ISCSIPersistentVolumeSource cinder:*CinderPersistentVolumeSource cephfs:*CephFSPersistentVolumeSource
-  fc:*FCVolumeSource flocker:*FlockerVolumeSource flexVolume:*FlexPersistentVolumeSource
-  azureFile:*AzureFilePersistentVolumeSource vsphereVolume:*VsphereVirtualDiskVolumeSource
-  quobyte:*QuobyteVolumeSource azureDisk:*AzureDiskVolumeSource photonPersistentDisk:*PhotonPersistentDiskVolumeSource
-  portworxVolume:*PortworxVolumeSource scaleIO:*ScaleIOPersistentVolumeSource local:*LocalVolumeSource
-  storageos:*StorageOSPersistentVolumeSource csi:*CSIPersistentVolumeSource
-  accessModes:[]s'v1.PersistentVolumeAccessMode claimRef:*ObjectReference
-  persistentVolumeReclaimPolicy:s'v1.PersistentVolumeReclaimPolicy storageClassName:s mountOptions:[]s
-  volumeMode:*s'v1.PersistentVolumeMode nodeAffinity:*VolumeNodeAffinity volumeAttributesClassName:*s
+core_v1.PersistentVolumeSpec capacity:{ResourceName}q
+  gcePersistentDisk:*GCEPersistentDiskVolumeSource^PersistentVolumeSource
+  awsElasticBlockStore:*AWSElasticBlockStoreVolumeSource^PersistentVolumeSource
+  hostPath:*HostPathVolumeSource^PersistentVolumeSource
+  glusterfs:*GlusterfsPersistentVolumeSource^PersistentVolumeSource nfs:*NFSVolumeSource^PersistentVolumeSource
+  rbd:*RBDPersistentVolumeSource^PersistentVolumeSource iscsi:*ISCSIPersistentVolumeSource^PersistentVolumeSource
+  cinder:*CinderPersistentVolumeSource^PersistentVolumeSource
+  cephfs:*CephFSPersistentVolumeSource^PersistentVolumeSource fc:*FCVolumeSource^PersistentVolumeSource
+  flocker:*FlockerVolumeSource^PersistentVolumeSource flexVolume:*FlexPersistentVolumeSource^PersistentVolumeSource
+  azureFile:*AzureFilePersistentVolumeSource^PersistentVolumeSource
+  vsphereVolume:*VsphereVirtualDiskVolumeSource^PersistentVolumeSource
+  quobyte:*QuobyteVolumeSource^PersistentVolumeSource azureDisk:*AzureDiskVolumeSource^PersistentVolumeSource
+  photonPersistentDisk:*PhotonPersistentDiskVolumeSource^PersistentVolumeSource
+  portworxVolume:*PortworxVolumeSource^PersistentVolumeSource
+  scaleIO:*ScaleIOPersistentVolumeSource^PersistentVolumeSource local:*LocalVolumeSource^PersistentVolumeSource
+  storageos:*StorageOSPersistentVolumeSource^PersistentVolumeSource
+  csi:*CSIPersistentVolumeSource^PersistentVolumeSource accessModes:[]s'v1.PersistentVolumeAccessMode
+  claimRef:*ObjectReference persistentVolumeReclaimPolicy:s'v1.PersistentVolumeReclaimPolicy storageClassName:s
+  mountOptions:[]s volumeMode:*s'v1.PersistentVolumeMode nodeAffinity:*VolumeNodeAffinity volumeAttributesClassName:*s
 core_v1.PersistentVolumeStatus phase:s'v1.PersistentVolumePhase message:s reason:s lastPhaseTransitionTime:*t
 core_v1.PhotonPersistentDiskVolumeSource pdID:s! fsType:s
 core_v1.Pod apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:PodSpec status:PodStatus
@@ -605,9 +622,9 @@ core_v1.PodVolumeHealth name:s! healthConditions:[]VolumeHealthCondition lastTra
 core_v1.PortStatus port:i! protocol:s'v1.Protocol! error:*s
 core_v1.PortworxVolumeSource volumeID:s! fsType:s readOnly:b
 core_v1.PreferredSchedulingTerm weight:i! preference:NodeSelectorTerm!
-core_v1.Probe exec:*ExecAction httpGet:*HTTPGetAction tcpSocket:*TCPSocketAction grpc:*GRPCAction
-  initialDelaySeconds:i timeoutSeconds:i periodSeconds:i successThreshold:i failureThreshold:i
-  terminationGracePeriodSeconds:*l
+core_v1.Probe exec:*ExecAction^ProbeHandler httpGet:*HTTPGetAction^ProbeHandler
+  tcpSocket:*TCPSocketAction^ProbeHandler grpc:*GRPCAction^ProbeHandler initialDelaySeconds:i timeoutSeconds:i
+  periodSeconds:i successThreshold:i failureThreshold:i terminationGracePeriodSeconds:*l
 core_v1.ProjectedVolumeSource sources:[]VolumeProjection! defaultMode:*i defaultUser:*l
 core_v1.QuobyteVolumeSource registry:s! volume:s! readOnly:b user:s group:s tenant:s
 core_v1.RBDPersistentVolumeSource monitors:[]s! image:s! fsType:s pool:s user:s keyring:s secretRef:*SecretReference
@@ -643,10 +660,10 @@ core_v1.ScopedResourceSelectorRequirement scopeName:s'v1.ResourceQuotaScope! ope
 core_v1.SeccompProfile type:s'v1.SeccompProfileType! localhostProfile:*s
 core_v1.Secret apiVersion:s kind:s metadata:meta_v1.ObjectMeta immutable:*b data:{}y stringData:{}s
   type:s'v1.SecretType
-core_v1.SecretEnvSource name:s optional:*b
-core_v1.SecretKeySelector name:s key:s! optional:*b
+core_v1.SecretEnvSource name:s^LocalObjectReference optional:*b
+core_v1.SecretKeySelector name:s^LocalObjectReference key:s! optional:*b
 core_v1.SecretList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]Secret!
-core_v1.SecretProjection name:s items:[]KeyToPath optional:*b
+core_v1.SecretProjection name:s^LocalObjectReference items:[]KeyToPath optional:*b
 core_v1.SecretReference name:s namespace:s
 core_v1.SecretVolumeSource secretName:s items:[]KeyToPath defaultMode:*i optional:*b defaultUser:*l
 core_v1.SecurityContext capabilities:*Capabilities privileged:*b seLinuxOptions:*SELinuxOptions
@@ -682,16 +699,21 @@ core_v1.TopologySpreadConstraint maxSkew:i! topologyKey:s! whenUnsatisfiable:s'v
   nodeTaintsPolicy:*s'v1.NodeInclusionPolicy matchLabelKeys:[]s
 core_v1.TypedLocalObjectReference apiGroup:*s! kind:s! name:s!
 core_v1.TypedObjectReference apiGroup:*s! kind:s! name:s! namespace:*s
-core_v1.Volume name:s! hostPath:*HostPathVolumeSource emptyDir:*EmptyDirVolumeSource
-  gcePersistentDisk:*GCEPersistentDiskVolumeSource awsElasticBlockStore:*AWSElasticBlockStoreVolumeSource
-  gitRepo:*GitRepoVolumeSource secret:*SecretVolumeSource nfs:*NFSVolumeSource iscsi:*ISCSIVolumeSource
-  glusterfs:*GlusterfsVolumeSource persistentVolumeClaim:*PersistentVolumeClaimVolumeSource rbd:*RBDVolumeSource
-  flexVolume:*FlexVolumeSource cinder:*CinderVolumeSource cephfs:*CephFSVolumeSource flocker:*FlockerVolumeSource
-  downwardAPI:*DownwardAPIVolumeSource fc:*FCVolumeSource azureFile:*AzureFileVolumeSource
-  configMap:*ConfigMapVolumeSource vsphereVolume:*VsphereVirtualDiskVolumeSource quobyte:*QuobyteVolumeSource
-  azureDisk:*AzureDiskVolumeSource photonPersistentDisk:*PhotonPersistentDiskVolumeSource
-  projected:*ProjectedVolumeSource portworxVolume:*PortworxVolumeSource scaleIO:*ScaleIOVolumeSource
-  storageos:*StorageOSVolumeSource csi:*CSIVolumeSource ephemeral:*EphemeralVolumeSource image:*ImageVolumeSource
+core_v1.Volume name:s! hostPath:*HostPathVolumeSource^VolumeSource emptyDir:*EmptyDirVolumeSource^VolumeSource
+  gcePersistentDisk:*GCEPersistentDiskVolumeSource^VolumeSource
+  awsElasticBlockStore:*AWSElasticBlockStoreVolumeSource^VolumeSource gitRepo:*GitRepoVolumeSource^VolumeSource
+  secret:*SecretVolumeSource^VolumeSource nfs:*NFSVolumeSource^VolumeSource iscsi:*ISCSIVolumeSource^VolumeSource
+  glusterfs:*GlusterfsVolumeSource^VolumeSource persistentVolumeClaim:*PersistentVolumeClaimVolumeSource^VolumeSource
+  rbd:*RBDVolumeSource^VolumeSource flexVolume:*FlexVolumeSource^VolumeSource cinder:*CinderVolumeSource^VolumeSource
+  cephfs:*CephFSVolumeSource^VolumeSource flocker:*FlockerVolumeSource^VolumeSource
+  downwardAPI:*DownwardAPIVolumeSource^VolumeSource fc:*FCVolumeSource^VolumeSource
+  azureFile:*AzureFileVolumeSource^VolumeSource configMap:*ConfigMapVolumeSource^VolumeSource
+  vsphereVolume:*VsphereVirtualDiskVolumeSource^VolumeSource quobyte:*QuobyteVolumeSource^VolumeSource
+  azureDisk:*AzureDiskVolumeSource^VolumeSource photonPersistentDisk:*PhotonPersistentDiskVolumeSource^VolumeSource
+  projected:*ProjectedVolumeSource^VolumeSource portworxVolume:*PortworxVolumeSource^VolumeSource
+  scaleIO:*ScaleIOVolumeSource^VolumeSource storageos:*StorageOSVolumeSource^VolumeSource
+  csi:*CSIVolumeSource^VolumeSource ephemeral:*EphemeralVolumeSource^VolumeSource
+  image:*ImageVolumeSource^VolumeSource
 core_v1.VolumeDevice name:s! devicePath:s!
 core_v1.VolumeHealthCondition status:s'v1.VolumeHealthStatusType! reason:s! message:s
 core_v1.VolumeHealthStatus healthConditions:[]VolumeHealthCondition lastTransitionTime:t
@@ -821,7 +843,7 @@ networking_v1.IngressList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]
 networking_v1.IngressLoadBalancerIngress ip:s hostname:s ports:[]IngressPortStatus
 networking_v1.IngressLoadBalancerStatus ingress:[]IngressLoadBalancerIngress
 networking_v1.IngressPortStatus port:i! protocol:s'v1.Protocol! error:*s
-networking_v1.IngressRule host:s http:*HTTPIngressRuleValue
+networking_v1.IngressRule host:s http:*HTTPIngressRuleValue^IngressRuleValue
 networking_v1.IngressServiceBackend name:s! port:ServiceBackendPort
 networking_v1.IngressSpec ingressClassName:*s defaultBackend:*IngressBackend tls:[]IngressTLS rules:[]IngressRule
 networking_v1.IngressStatus loadBalancer:IngressLoadBalancerStatus
@@ -882,14 +904,14 @@ resource_v1.Device name:s! attributes:{QualifiedName}DeviceAttribute capacity:{Q
   taints:[]DeviceTaint bindsToNode:*b bindingConditions:[]s bindingFailureConditions:[]s allowMultipleAllocations:*b
   nodeAllocatableResources:{v1.ResourceName}NodeAllocatableResource
 resource_v1.DeviceAllocationConfiguration source:s'v1.AllocationConfigSource! requests:[]s
-  opaque:*OpaqueDeviceConfiguration
+  opaque:*OpaqueDeviceConfiguration^DeviceConfiguration
 resource_v1.DeviceAllocationResult results:[]DeviceRequestAllocationResult config:[]DeviceAllocationConfiguration
 resource_v1.DeviceAttribute int:*l bool:*b string:*s version:*s ints:[]l bools:[]b strings:[]s versions:[]s
 resource_v1.DeviceCapacity value:q! requestPolicy:*CapacityRequestPolicy
 resource_v1.DeviceClaim requests:[]DeviceRequest! constraints:[]DeviceConstraint config:[]DeviceClaimConfiguration
-resource_v1.DeviceClaimConfiguration requests:[]s opaque:*OpaqueDeviceConfiguration
+resource_v1.DeviceClaimConfiguration requests:[]s opaque:*OpaqueDeviceConfiguration^DeviceConfiguration
 resource_v1.DeviceClass apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:DeviceClassSpec!
-resource_v1.DeviceClassConfiguration opaque:*OpaqueDeviceConfiguration
+resource_v1.DeviceClassConfiguration opaque:*OpaqueDeviceConfiguration^DeviceConfiguration
 resource_v1.DeviceClassList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]DeviceClass!
 resource_v1.DeviceClassSpec selectors:[]DeviceSelector config:[]DeviceClassConfiguration extendedResourceName:*s
 resource_v1.DeviceConstraint requests:[]s matchAttribute:*s'v1.FullyQualifiedName
@@ -973,15 +995,15 @@ resource_v1beta1.Counter value:q!
 resource_v1beta1.CounterSet name:s! counters:{}Counter
 resource_v1beta1.Device name:s! basic:*BasicDevice
 resource_v1beta1.DeviceAllocationConfiguration source:s'v1beta1.AllocationConfigSource! requests:[]s
-  opaque:*OpaqueDeviceConfiguration
+  opaque:*OpaqueDeviceConfiguration^DeviceConfiguration
 resource_v1beta1.DeviceAllocationResult results:[]DeviceRequestAllocationResult config:[]DeviceAllocationConfiguration
 resource_v1beta1.DeviceAttribute int:*l bool:*b string:*s version:*s ints:[]l bools:[]b strings:[]s versions:[]s
 resource_v1beta1.DeviceCapacity value:q! requestPolicy:*CapacityRequestPolicy
 resource_v1beta1.DeviceClaim requests:[]DeviceRequest! constraints:[]DeviceConstraint
   config:[]DeviceClaimConfiguration
-resource_v1beta1.DeviceClaimConfiguration requests:[]s opaque:*OpaqueDeviceConfiguration
+resource_v1beta1.DeviceClaimConfiguration requests:[]s opaque:*OpaqueDeviceConfiguration^DeviceConfiguration
 resource_v1beta1.DeviceClass apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:DeviceClassSpec!
-resource_v1beta1.DeviceClassConfiguration opaque:*OpaqueDeviceConfiguration
+resource_v1beta1.DeviceClassConfiguration opaque:*OpaqueDeviceConfiguration^DeviceConfiguration
 resource_v1beta1.DeviceClassList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]DeviceClass!
 resource_v1beta1.DeviceClassSpec selectors:[]DeviceSelector config:[]DeviceClassConfiguration extendedResourceName:*s
 resource_v1beta1.DeviceConstraint requests:[]s matchAttribute:*s'v1beta1.FullyQualifiedName
@@ -1038,15 +1060,15 @@ resource_v1beta2.Device name:s! attributes:{QualifiedName}DeviceAttribute capaci
   taints:[]DeviceTaint bindsToNode:*b bindingConditions:[]s bindingFailureConditions:[]s allowMultipleAllocations:*b
   nodeAllocatableResources:{v1.ResourceName}NodeAllocatableResource
 resource_v1beta2.DeviceAllocationConfiguration source:s'v1beta2.AllocationConfigSource! requests:[]s
-  opaque:*OpaqueDeviceConfiguration
+  opaque:*OpaqueDeviceConfiguration^DeviceConfiguration
 resource_v1beta2.DeviceAllocationResult results:[]DeviceRequestAllocationResult config:[]DeviceAllocationConfiguration
 resource_v1beta2.DeviceAttribute int:*l bool:*b string:*s version:*s ints:[]l bools:[]b strings:[]s versions:[]s
 resource_v1beta2.DeviceCapacity value:q! requestPolicy:*CapacityRequestPolicy
 resource_v1beta2.DeviceClaim requests:[]DeviceRequest! constraints:[]DeviceConstraint
   config:[]DeviceClaimConfiguration
-resource_v1beta2.DeviceClaimConfiguration requests:[]s opaque:*OpaqueDeviceConfiguration
+resource_v1beta2.DeviceClaimConfiguration requests:[]s opaque:*OpaqueDeviceConfiguration^DeviceConfiguration
 resource_v1beta2.DeviceClass apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:DeviceClassSpec!
-resource_v1beta2.DeviceClassConfiguration opaque:*OpaqueDeviceConfiguration
+resource_v1beta2.DeviceClassConfiguration opaque:*OpaqueDeviceConfiguration^DeviceConfiguration
 resource_v1beta2.DeviceClassList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]DeviceClass!
 resource_v1beta2.DeviceClassSpec selectors:[]DeviceSelector config:[]DeviceClassConfiguration extendedResourceName:*s
 resource_v1beta2.DeviceConstraint requests:[]s matchAttribute:*s'v1beta2.FullyQualifiedName
