@@ -52,8 +52,8 @@ def test_node_keeps_the_status_it_is_created_with() -> None:
 def test_node_taints_are_checked() -> None:
     taints = [{"key": "a", "effect": "Bad"}, {"key": "a", "effect": "NoSchedule"}, {"key": "a", "effect": "NoSchedule"}]
     found = causes(created, kind("Node"), obj({"taints": taints}))
-    assert found[0].startswith('spec.taints[0].effect: Unsupported value: "Bad"')
-    assert found[1].startswith("spec.taints[2]: Duplicate value")
+    assert found[0].startswith('metadata.taints[0].effect: Unsupported value: "Bad"')
+    assert found[1].startswith("metadata.taints[2]: Duplicate value")
 
 
 def test_secret_takes_plain_text_and_stores_data() -> None:

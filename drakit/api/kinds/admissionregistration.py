@@ -19,7 +19,7 @@ Errors = list[FieldError]
 
 GROUP = "admissionregistration.k8s.io"
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
-_REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
+_REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _ACTIONS = ("Audit", "Deny", "Warn")
 _SCOPES = ("*", "Cluster", "Namespaced")
 _IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*", re.ASCII).fullmatch
@@ -314,7 +314,7 @@ def _validate_actions(actions: list[str], path: str) -> Errors:
         )
         errors.append(FieldError.invalid(path, actions, text))
     if not seen:
-        errors.append(FieldError.required(path, "at least one validation action is required"))
+        errors.append(FieldError.required(path))
     return errors
 
 

@@ -97,12 +97,17 @@ def _validate_deployment(obj: Object, ctx: WriteContext) -> Errors:
         errors += _rolling_update(strategy.get("rollingUpdate") or {}, "spec.strategy.rollingUpdate")
     else:
         supported = ("Recreate", "RollingUpdate")
-        errors.append(FieldError.not_supported("spec.strategy", strategy, supported))
+        errors.append(FieldError.not_supported("spec.strategy", _internal(strategy), supported))
     errors += _counts(spec, "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
     if spec.get("progressDeadlineSeconds", 600) <= spec.get("minReadySeconds", 0):
         value = spec["progressDeadlineSeconds"]
         errors.append(FieldError.invalid("spec.progressDeadlineSeconds", value, "must be greater than minReadySeconds"))
     return errors
+
+
+def _internal(strategy: Object) -> Object:
+    """As Kubernetes prints it: the internal object, by Go's field names."""
+    return {"Type": strategy.get("type") or "", "RollingUpdate": strategy.get("rollingUpdate")}
 
 
 def _rolling_update(rolling: Object, path: str) -> Errors:
@@ -246,7 +251,7 @@ def _validate_daemon_set(obj: Object, ctx: WriteContext) -> Errors:
         errors += _rolling_update(strategy.get("rollingUpdate") or {}, "spec.updateStrategy.rollingUpdate")
     elif strategy.get("type") != "OnDelete":
         supported = ("RollingUpdate", "OnDelete")
-        errors.append(FieldError.not_supported("spec.updateStrategy", strategy, supported))
+        errors.append(FieldError.not_supported("spec.updateStrategy", _internal(strategy), supported))
     return errors + _counts(spec, "revisionHistoryLimit")
 
 
@@ -315,8 +320,10 @@ def _validate_stateful_set(obj: Object, ctx: WriteContext) -> Errors:
     strategy = (spec.get("updateStrategy") or {}).get("type")
     if strategy not in ("RollingUpdate", "OnDelete"):
         text = "must be 'RollingUpdate' or 'OnDelete'"
-        errors.append(FieldError.invalid("spec.updateStrategy", spec.get("updateStrategy"), text))
+        errors.append(FieldError.invalid("spec.updateStrategy", _internal(spec.get("updateStrategy") or {}), text))
     errors += _counts(spec, "replicas", "minReadySeconds")
+    if spec.get("serviceName"):
+        errors += checks.dns_label(spec["serviceName"], "spec.serviceName")
     return errors + validate_selector_and_template(obj, "statefulset")
 
 

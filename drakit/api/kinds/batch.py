@@ -71,10 +71,17 @@ def _prepare(job: Object, ctx: WriteContext) -> None:
         if (meta.get("labels") or {}) == before:
             meta["labels"] = dict(labels)
     drop_disabled_template(job, None, ctx)
+    _drop_disabled(spec, {}, ctx)
 
 
 def _prepare_update(new: Object, old: Object, ctx: WriteContext) -> None:
     drop_disabled_template(new, old, ctx)
+    _drop_disabled(new["spec"], old["spec"], ctx)
+
+
+def _drop_disabled(spec: Object, old: Object, ctx: WriteContext) -> None:
+    if not ctx.gates.enabled("WorkloadWithJob") and not old.get("scheduling"):
+        spec.pop("scheduling", None)
 
 
 def _validate(job: Object, ctx: WriteContext) -> Errors:
@@ -125,7 +132,7 @@ def _validate_spec(spec: Object) -> Errors:
         errors.append(FieldError.required("spec.selector"))
     else:
         errors += checks.label_selector(selector, "spec.selector")
-    return errors + validate_template_labels(selector or {}, template)
+    return errors + validate_template_labels(selector, template)
 
 
 def _completion_mode(spec: Object) -> Errors:

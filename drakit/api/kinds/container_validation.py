@@ -20,7 +20,20 @@ _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _PROBE_NUMBERS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
 _ENV_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 _RESTART_POLICIES = ("Always", "Never", "OnFailure")
+_RESTART_ACTIONS = ("Restart", "RestartAllContainers")
+_EPHEMERAL_FORBIDDEN = (
+    "ports",
+    "resources",
+    "resizePolicy",
+    "restartPolicy",
+    "restartPolicyRules",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "lifecycle",
+)
 _ONLY_SIDECARS = "may not be set for init containers without restartPolicy=Always"
+_NOT_EPHEMERAL = "cannot be set for an Ephemeral Container"
 _ENV_NAME_TEXT = "a valid environment variable name must consist only of printable ASCII characters other than '='"
 
 
@@ -71,11 +84,12 @@ def validate_ephemeral_containers(spec: Plain, path: str, around: Surroundings) 
         target = container.get("targetContainerName")
         if target and target not in others:
             errors.append(FieldError.not_found(f"{at}.targetContainerName", target))
-        for name in ("ports", *_PROBES, "lifecycle", "resizePolicy"):
-            if container.get(name):
-                errors.append(FieldError.forbidden(f"{at}.{name}", "cannot be set for an Ephemeral Container"))
-        if container.get("resources"):
-            errors.append(FieldError.forbidden(f"{at}.resources", "cannot be set for an Ephemeral Container"))
+        for name in _EPHEMERAL_FORBIDDEN:
+            if container.get(name) or (container.get(name) == {} and name != "resources"):
+                errors.append(FieldError.forbidden(f"{at}.{name}", _NOT_EPHEMERAL))
+        for index, mount in enumerate(container.get("volumeMounts") or ()):
+            paths = [name for name in ("subPath", "subPathExpr") if mount.get(name)]
+            errors += [FieldError.forbidden(f"{at}.volumeMounts[{index}].{name}", _NOT_EPHEMERAL) for name in paths]
     return errors
 
 
@@ -384,14 +398,27 @@ def _handler(handler: Plain, at: str) -> Errors:
 
 def _restart_policy(container: Plain, at: str) -> Errors:
     policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules") or ()
+    errors: Errors = []
     if policy is None:
         if rules:
             text = "must specify restartPolicy when restart rules are used"
-            return [FieldError.required(f"{at}.restartPolicy", text)]
-        return []
-    if policy not in _RESTART_POLICIES:
-        return [FieldError.not_supported(f"{at}.restartPolicy", policy, _RESTART_POLICIES)]
-    return []
+            errors.append(FieldError.required(f"{at}.restartPolicy", text))
+    elif policy not in _RESTART_POLICIES:
+        errors.append(FieldError.not_supported(f"{at}.restartPolicy", policy, _RESTART_POLICIES))
+    if len(rules) > 20:
+        errors.append(FieldError.too_many(f"{at}.restartPolicyRules", len(rules), 20))
+    for position, rule in enumerate(rules):
+        here = f"{at}.restartPolicyRules[{position}]"
+        if rule.get("action") not in _RESTART_ACTIONS:
+            errors.append(FieldError.not_supported(f"{here}.action", rule.get("action") or "", _RESTART_ACTIONS))
+        codes = rule.get("exitCodes")
+        if codes is None:
+            errors.append(FieldError.required(f"{here}.exitCodes", "must be specified"))
+        elif codes.get("operator") not in ("In", "NotIn"):
+            errors.append(
+                FieldError.not_supported(f"{here}.exitCodes.operator", codes.get("operator") or "", ("In", "NotIn"))
+            )
+    return errors
 
 
 def security_context(context: Plain, path: str) -> Errors:
@@ -402,9 +429,14 @@ def security_context(context: Plain, path: str) -> Errors:
         if value is not None and not 0 <= value <= checks.MAX_INT32:
             text = f"must be between 0 and {checks.MAX_INT32}, inclusive"
             errors.append(FieldError.invalid(f"{path}.{name}", value, text))
-    profile = context.get("seccompProfile")
-    if profile is not None:
-        errors += _profile(profile, f"{path}.seccompProfile")
+    change = context.get("fsGroupChangePolicy")
+    if change is not None and change not in ("Always", "OnRootMismatch"):
+        supported = ("Always", "OnRootMismatch")
+        errors.append(FieldError.not_supported(f"{path}.fsGroupChangePolicy", change, supported))
+    if context.get("seccompProfile") is not None:
+        errors += _profile(context["seccompProfile"], f"{path}.seccompProfile", "seccomp")
+    if context.get("appArmorProfile") is not None:
+        errors += _profile(context["appArmorProfile"], f"{path}.appArmorProfile", "AppArmor")
     if context.get("allowPrivilegeEscalation") is False:
         if context.get("privileged"):
             text = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
@@ -415,18 +447,21 @@ def security_context(context: Plain, path: str) -> Errors:
     return errors
 
 
-def _profile(profile: Plain, path: str) -> Errors:
+def _profile(profile: Plain, path: str, word: str) -> Errors:
+    """A seccomp or AppArmor profile."""
     kind = profile.get("type") or ""
     if kind == "Localhost":
         if not profile.get("localhostProfile"):
-            return [FieldError.required(f"{path}.localhostProfile", "must be set when seccomp type is Localhost")]
+            return [FieldError.required(f"{path}.localhostProfile", f"must be set when {word} type is Localhost")]
+        if word == "AppArmor":
+            return []
         return descending_path(profile["localhostProfile"], f"{path}.localhostProfile")
     errors: Errors = []
     if profile.get("localhostProfile") is not None:
-        text = "can only be set when seccomp type is Localhost"
+        text = f"can only be set when {word} type is Localhost"
         errors.append(FieldError.invalid(f"{path}.localhostProfile", profile["localhostProfile"], text))
     if not kind:
-        errors.append(FieldError.required(f"{path}.type", "type is required when seccompProfile is set"))
+        errors.append(FieldError.required(f"{path}.type", f"type is required when {path.rpartition('.')[2]} is set"))
     elif kind not in ("RuntimeDefault", "Unconfined"):
         supported = ("Localhost", "RuntimeDefault", "Unconfined")
         errors.append(FieldError.not_supported(f"{path}.type", kind, supported))

@@ -47,13 +47,22 @@ def _prepare_finalize(new: Object, old: Object, ctx: WriteContext) -> None:
     new["status"] = old["status"]
 
 
+def _validate_namespace(namespace: Object, ctx: WriteContext) -> Errors:
+    return _finalizer_errors(namespace, "spec.finalizers")
+
+
 def _validate_finalizers(new: Object, old: Object, ctx: WriteContext) -> Errors:
+    return _finalizer_errors(new, "spec.finalizers")
+
+
+def _finalizer_errors(namespace: Object, path: str) -> Errors:
     errors: Errors = []
-    for position, name in enumerate((new.get("spec") or {}).get("finalizers") or ()):
-        errors += checks.qualified_name(name, f"spec.finalizers[{position}]")
-        if "/" not in name and name != "kubernetes":
+    for name in (namespace.get("spec") or {}).get("finalizers") or ():
+        bad = checks.qualified_name(name, path)
+        errors += bad
+        if not bad and "/" not in name and name != "kubernetes":
             text = "name is neither a standard finalizer name nor is it fully qualified"
-            errors.append(FieldError.invalid(f"spec.finalizers[{position}]", name, text))
+            errors.append(FieldError.invalid(path, name, text))
     return errors
 
 
@@ -63,6 +72,7 @@ NAMESPACE = entry.kind(
     Strategy(
         default={"": _default_namespace},
         prepare_for_create=_prepare_namespace,
+        validate=_validate_namespace,
         prepare_for_update=_prepare_namespace_update,
         subresources={"finalize": Subresource(_prepare_finalize, _validate_finalizers)},
         validate_name=formats.name_is(formats.dns_label),
@@ -92,7 +102,7 @@ def _validate_node(node: Object, ctx: WriteContext) -> Errors:
     errors: Errors = []
     seen: set[tuple[str, str]] = set()
     for position, taint in enumerate(spec.get("taints") or ()):
-        at = f"spec.taints[{position}]"
+        at = f"metadata.taints[{position}]"  # sic: clients see that path
         key, effect = taint.get("key") or "", taint.get("effect") or ""
         errors += checks.qualified_name(key, f"{at}.key")
         errors += [FieldError.invalid(f"{at}.value", taint["value"], text) for text in _taint_value(taint)]
@@ -111,7 +121,19 @@ def _taint_value(taint: Object) -> list[str]:
     return formats.label_value(taint["value"]) if taint.get("value") else []
 
 
+def _prepare_node(node: Object, ctx: WriteContext) -> None:
+    _drop_disabled_node(node, ctx)
+
+
+def _drop_disabled_node(node: Object, ctx: WriteContext) -> None:
+    spec = node.get("spec") or {}
+    spec.pop("configSource", None)  # dynamic kubelet configuration is gone
+    if not ctx.gates.enabled("PodGroupPreemptionPolicy"):
+        spec.pop("podPreemptionPolicy", None)
+
+
 def _keep_node_status(new: Object, old: Object, ctx: WriteContext) -> None:
+    _drop_disabled_node(new, ctx)
     if "status" in old:
         new["status"] = old["status"]
 
@@ -139,6 +161,7 @@ NODE = entry.kind(
     "nodes",
     Strategy(
         default={"": _default_node},
+        prepare_for_create=_prepare_node,
         validate=_validate_node,
         prepare_for_update=_keep_node_status,
         validate_update=_validate_node_update,
@@ -267,10 +290,26 @@ SECRET = entry.kind(
     selectable={"type": text_at("type")},
     delete_returns_status=_STATUS_ANSWER,
 )
+
+
+def _prepare_account(account: Object, ctx: WriteContext) -> None:
+    """Of a reference to a secret only the name counts."""
+    if account.get("secrets"):
+        account["secrets"] = [{"name": s["name"]} if s.get("name") else {} for s in account["secrets"]]
+
+
+def _prepare_account_update(new: Object, old: Object, ctx: WriteContext) -> None:
+    _prepare_account(new, ctx)
+
+
 SERVICE_ACCOUNT = entry.kind(
     core_v1.ServiceAccount,
     "serviceaccounts",
-    Strategy(validate_name=_SUBDOMAIN_NAME),
+    Strategy(
+        prepare_for_create=_prepare_account,
+        prepare_for_update=_prepare_account_update,
+        validate_name=_SUBDOMAIN_NAME,
+    ),
     subresources={"token": ("create",)},
     short_names=("sa",),
 )

@@ -59,14 +59,14 @@ def _validate(event: Object, ctx: WriteContext) -> Errors:
 
 def _validate_strictly(event: Object, ctx: WriteContext) -> Errors:
     """A new event written through events.k8s.io."""
-    errors = _validate_namespace(event)
+    errors = _validate_new_style(event)
     if not event.get("eventTime"):
         errors.append(FieldError.required("eventTime"))
-    errors += _validate_new_style(event)
-    for name, empty in (("count", 0), ("source", {}), ("firstTimestamp", None), ("lastTimestamp", None)):
-        if event.get(name) not in (None, empty):
-            field = _NAMES[name].removeprefix("deprecated")
-            errors.append(FieldError.invalid(field[0].lower() + field[1:], event[name], "needs to be unset"))
+    if event.get("type") not in ("Normal", "Warning"):
+        errors.append(FieldError.invalid("type", "", "has invalid value: " + (event.get("type") or "")))
+    for name in ("firstTimestamp", "lastTimestamp", "count", "source"):
+        if event.get(name):
+            errors.append(FieldError.invalid(name, "", "needs to be unset"))
     return errors
 
 

@@ -71,7 +71,7 @@ def validate_pod_spec(spec: Plain, path: str, meta: Plain | None) -> Errors:
     if spec.get("ephemeralContainers"):
         errors += validate_ephemeral_containers(spec, path, around)
     if spec.get("resources"):
-        errors += _pod_resources(spec["resources"], f"{path}.resources")
+        errors += _pod_resources(spec["resources"], f"{path}.resources", around.claims)
     if spec.get("hostNetwork"):
         errors += _host_network_ports(spec, path)
     errors += checks.one_of(spec.get("restartPolicy"), _RESTART_POLICIES, f"{path}.restartPolicy")
@@ -80,9 +80,9 @@ def validate_pod_spec(spec: Plain, path: str, meta: Plain | None) -> Errors:
         errors += metadata.validate_labels(spec["nodeSelector"], f"{path}.nodeSelector")
     if spec.get("securityContext"):
         errors += security_context(spec["securityContext"], f"{path}.securityContext")
-    for position, secret in enumerate(spec.get("imagePullSecrets") or ()):
-        if not secret.get("name"):
-            errors.append(FieldError.required(f"{path}.imagePullSecrets[{position}].name"))
+    if spec.get("shareProcessNamespace") and spec.get("hostPID"):
+        text = "ShareProcessNamespace and HostPID cannot both be enabled"
+        errors.append(FieldError.invalid(f"{path}.shareProcessNamespace", True, text))
     if spec.get("affinity"):
         errors += _affinity(spec["affinity"], f"{path}.affinity")
     for position, gate in enumerate(spec.get("readinessGates") or ()):
@@ -121,12 +121,12 @@ def _names_and_numbers(spec: Plain, path: str) -> Errors:
     return errors
 
 
-def _pod_resources(resources: Plain, path: str) -> Errors:
+def _pod_resources(resources: Plain, path: str, claims: frozenset[str]) -> Errors:
     errors: Errors = []
     if resources.get("claims") is not None:
         text = "claims may not be set for Resources at pod-level"
         errors.append(FieldError.forbidden(f"{path}.claims", text))
-    return errors + validate_resources({**resources, "claims": None}, path, frozenset())
+    return errors + validate_resources(resources, path, claims)
 
 
 def _host_network_ports(spec: Plain, path: str) -> Errors:

@@ -75,8 +75,18 @@ def drop_disabled_spec(spec: Object, old: Object | None, ctx: WriteContext) -> N
         for kind in ("containers", "initContainers", "ephemeralContainers"):
             for container in spec.get(kind) or ():
                 (container.get("resources") or {}).pop("claims", None)
+    if not enabled("ContainerStopSignals"):
+        _drop_stop_signals(spec)
     if "schedulingGroup" in spec and not enabled("GenericWorkload") and not (old or {}).get("schedulingGroup"):
         spec.pop("schedulingGroup")
+
+
+def _drop_stop_signals(spec: Object) -> None:
+    for kind in ("containers", "initContainers", "ephemeralContainers"):
+        for container in spec.get(kind) or ():
+            lifecycle = container.get("lifecycle")
+            if lifecycle and lifecycle.pop("stopSignal", None) is not None and not lifecycle:
+                container.pop("lifecycle")
 
 
 def qos_class(spec: Object) -> str:

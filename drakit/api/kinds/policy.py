@@ -19,7 +19,10 @@ def _validate(budget: Object, ctx: WriteContext) -> Errors:
     errors: Errors = []
     if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
         text = "minAvailable and maxUnavailable cannot be both set"
-        errors.append(FieldError.invalid("spec", spec, text))
+        # Go's field names: Kubernetes prints the internal object.
+        names = ("minAvailable", "selector", "maxUnavailable", "unhealthyPodEvictionPolicy")
+        shown = {name[0].upper() + name[1:]: spec.get(name) for name in names}
+        errors.append(FieldError.invalid("spec", shown, text))
     for name in ("minAvailable", "maxUnavailable"):
         value = spec.get(name)
         if isinstance(value, int):

@@ -24,36 +24,53 @@ def drop_disabled_template(new: Object, old: Object | None, ctx: WriteContext) -
         drop_disabled_spec(spec, old_spec, ctx)
 
 
-def validate_selector_and_template(obj: Object, word: str, *, always: bool = True) -> Errors:
-    """`word` is what Kubernetes calls the kind in its texts; `always`: pods of this kind are restarted for ever."""
+def validate_selector_and_template(obj: Object, word: str) -> Errors:
+    """`word` is what Kubernetes calls the kind in its texts: a ReplicaSet counts as a deployment."""
     spec = obj["spec"]
     selector, template = spec.get("selector"), spec.get("template") or {}
+    daemon = word == "daemonset"
     errors: Errors = []
     if selector is None:
-        errors.append(FieldError.required("spec.selector"))
+        errors += [] if daemon else [FieldError.required("spec.selector")]
     else:
         errors += checks.label_selector(selector, "spec.selector")
         if not selector.get("matchLabels") and not selector.get("matchExpressions"):
             errors.append(FieldError.invalid("spec.selector", selector, f"empty selector is invalid for {word}"))
-    if selector:
-        errors += validate_template_labels(selector, template)
-    errors += validate_pod_template(template, "spec.template")
-    if always:
-        policy = (template.get("spec") or {}).get("restartPolicy")
-        if policy != "Always":
-            errors.append(FieldError.not_supported("spec.template.spec.restartPolicy", policy, ("Always",)))
-        if (template.get("spec") or {}).get("activeDeadlineSeconds") is not None:
-            text = f"activeDeadlineSeconds in {'ReplicaSet' if word == 'deployment' else word} is not Supported"
-            errors.append(FieldError.forbidden("spec.template.spec.activeDeadlineSeconds", text))
+    matching = _matching_errors(selector, template, word)
+    errors += matching
+    if daemon or not any(error.field == "spec.selector" for error in matching):
+        errors += validate_pod_template(template, "spec.template")
+    elif word == "deployment":
+        return errors  # without a selector that can be read, Kubernetes does not look at the template
+    pod_spec = template.get("spec") or {}
+    policy = pod_spec.get("restartPolicy")
+    if policy != "Always":
+        errors.append(FieldError.not_supported("spec.template.spec.restartPolicy", policy, ("Always",)))
+    if pod_spec.get("activeDeadlineSeconds") is not None:
+        text = f"activeDeadlineSeconds in {_NAMES[word]} is not Supported"
+        errors.append(FieldError.forbidden("spec.template.spec.activeDeadlineSeconds", text))
     return errors
 
 
-def validate_template_labels(selector: Object, template: Object) -> Errors:
-    labels = (template.get("metadata") or {}).get("labels") or {}
-    try:
-        if selectors.matches_label_selector(selector, labels):
+_NAMES = {"deployment": "ReplicaSet", "daemonset": "DaemonSet", "statefulset": "StatefulSet"}
+# What Kubernetes says about a selector that cannot be read; nothing for daemonsets and jobs.
+_UNREADABLE = {"deployment": "invalid label selector", "statefulset": ""}
+
+
+def _matching_errors(selector: Object | None, template: Object, word: str) -> Errors:
+    labels = (template.get("metadata") or {}).get("labels")
+    if checks.label_selector(selector, "") if selector else False:
+        if word not in _UNREADABLE:
             return []
-    except ValueError:
-        return [FieldError.invalid("spec.selector", selector, "invalid label selector")]
+        return [FieldError.invalid("spec.selector", selector, _UNREADABLE[word])]
+    empty = selector is not None and not selector.get("matchLabels") and not selector.get("matchExpressions")
+    # No selector selects nothing, an empty one everything.
+    if empty or (selector and selectors.matches_label_selector(selector, labels or {})):
+        return []
     text = "`selector` does not match template `labels`"
     return [FieldError.invalid("spec.template.metadata.labels", labels or None, text)]
+
+
+def validate_template_labels(selector: Object | None, template: Object) -> Errors:
+    """The template of a job must carry the labels that the job selects."""
+    return _matching_errors(selector, template, "job")
