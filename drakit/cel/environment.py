@@ -13,7 +13,7 @@ from typing import Any
 from drakit.cel import macros as m
 from drakit.cel import types as t
 from drakit.cel.functions import Function, merge
-from drakit.cel.library import comprehensions, formatting, kubernetes, lists, network, optionals, standard, strings, urls
+from drakit.cel.library import authz, comprehensions, formatting, kubernetes, lists, network, optionals, standard, strings, urls
 from drakit.cel.parser import Macros
 from drakit.cel.types import Type
 
@@ -107,6 +107,7 @@ def kubernetes_base(*, includes: bool) -> Environment:
         functions=[
             *urls.FUNCTIONS,
             *kubernetes.REGEX,
+            *authz.FUNCTIONS,
             *optionals.FUNCTIONS,
             *kubernetes.QUANTITY,
             *strings.FUNCTIONS,

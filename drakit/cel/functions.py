@@ -15,7 +15,7 @@ from drakit.cel import types as t
 from drakit.cel.types import Type, named
 from drakit.cel.values import Duration, Fault, Timestamp, UInt, no_overload, type_name
 
-__all__ = ["CLASSES", "Binding", "Function", "Overload", "Singleton", "Trait", "accepts_value", "function", "merge", "overload"]
+__all__ = ["CLASSES", "KNOWN_TYPES", "Binding", "Function", "Overload", "Singleton", "Trait", "accepts_value", "function", "merge", "overload"]
 
 Trait = Callable[[Any], bool]
 _RECEIVERS = frozenset({"string", "google.protobuf.Timestamp", "google.protobuf.Duration"})
@@ -220,8 +220,8 @@ def overload(id: str, signature: str, impl: Callable[..., Any] | None = None, **
     member = not left.startswith("(")
     target, _, rest = left.partition("(") if not member else _split_member(left)
     texts = ([target] if member else []) + _arguments(rest.rstrip()[:-1])
-    args = tuple(named(text, KNOWN) for text in texts)
-    return Overload(id, args, named(result, KNOWN), member, impl, **options)
+    args = tuple(named(text, KNOWN_TYPES) for text in texts)
+    return Overload(id, args, named(result, KNOWN_TYPES), member, impl, **options)
 
 
 def _split_member(left: str) -> tuple[str, str, str]:
@@ -266,11 +266,11 @@ def merge(functions: Iterable[Function]) -> dict[str, Function]:
 
 
 # Types that signatures may name besides the language's own.
-KNOWN: tuple[Type, ...] = (
+KNOWN_TYPES: list[Type] = [
     t.opaque("net.IP"),
     t.opaque("net.CIDR"),
     t.struct("kubernetes.Quantity"),
     t.struct("kubernetes.Semver"),
     t.struct("kubernetes.URL"),
     t.struct("kubernetes.NamedFormat"),
-)
+]

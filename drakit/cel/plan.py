@@ -145,6 +145,8 @@ def select(value: Any, key: Any, presence: bool) -> tuple[bool, Any]:
     lookup = getattr(value, "cel_select", None)
     if lookup is not None:
         found, item = lookup(key)
+        if item.__class__ is Err:
+            return False, item
         if found or presence:
             return found, item
     return False, None if presence else Err(f"no such key: {show(key)}")
