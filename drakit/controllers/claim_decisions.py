@@ -39,6 +39,7 @@ __all__ = [
     "metric_labels",
     "new_claim",
     "pod_done",
+    "protected_for_nothing",
     "reservation",
     "reserved_for",
     "templates_used",
@@ -208,6 +209,15 @@ def decide_claim(claim: Plain, present: Presence, owner_pod: Callable[[str], Pla
         deallocate=deallocate,
         unprotect=unprotect,
         delete=not remaining and not deleting(claim) and _generated_in_vain(claim, owner_pod),
+    )
+
+
+def protected_for_nothing(claim: Plain) -> bool:
+    """The finalizer is there, but neither allocation nor reservation."""
+    return (
+        FINALIZER in finalizers(claim)
+        and status(claim).get("allocation") is None
+        and not status(claim).get("reservedFor")
     )
 
 

@@ -37,6 +37,7 @@ __all__ = ["ClaimController"]
 PODS, CLAIMS, POD_GROUPS = resource_of(Pod), resource_of(ResourceClaim), resource_of(PodGroup)
 FIELD_MANAGER = "ResourceClaimController"
 _WORKERS = 50
+_SUSPECT_SECONDS = 30.0
 _UNSEEN_CONSUMER = 5.0  # seconds until a reservation for a consumer that the cache does not know is looked at again
 _REMEMBERED_UIDS = 5000  # consumers seen to be deleted: their reservations go without asking the server
 
@@ -50,6 +51,9 @@ class ClaimController:
         self._groups_on = context.gates.enabled("DRAWorkloadResourceClaims")
         self.loop = ControlLoop("resource_claim", self.reconcile, context, workers=_WORKERS)
         self._deleted: OrderedDict[str, None] = OrderedDict()
+        self._releasing: set[str] = set()  # UIDs of claims whose finalizer goes once their allocation has gone
+        self._suspects: dict[str, int] = {}  # UIDs of claims found with a finalizer for nothing, and their version then
+        self._started = False
         informers = context.informers
         self._pods = informers.plain(Pod)
         self._claims = informers.plain(ResourceClaim)
@@ -82,6 +86,7 @@ class ClaimController:
             )
 
     async def run(self) -> None:
+        self._started = True
         await self.loop.run()
 
     # What makes work.
@@ -109,11 +114,17 @@ class ClaimController:
             self._enqueue_claims_of(consumer)
 
     def _claim_changed(self, claim: Plain) -> None:
-        if not self._decide(claim).nothing:
+        if not self._decide(claim).nothing or uid(claim) in self._releasing:
             self.loop.add(f"claim:{key_of(claim)}")
+        if not self._started and decisions.protected_for_nothing(claim):
+            # A predecessor may have died between deallocating and removing the finalizer, or a scheduler is about to allocate: wait.
+            self._suspects[uid(claim)] = version(claim)
+            self.loop.add_after(f"claim:{key_of(claim)}", _SUSPECT_SECONDS)
         self._enqueue_users(key_of(claim))
 
     def _claim_removed(self, claim: Plain) -> None:
+        self._releasing.discard(uid(claim))
+        self._suspects.pop(uid(claim), None)
         self._enqueue_users(key_of(claim))
 
     def _template_changed(self, template: Plain) -> None:
@@ -138,7 +149,10 @@ class ClaimController:
             self.loop.add(f"claim:{key}")
 
     def _needs_work(self, consumer: Plain) -> bool:
-        """A claim has to be made, or (the pod bypassed the scheduler) reserved. A pod that is done gets no new claim for the one it lost."""
+        """A claim has to be made, or (the pod bypassed the scheduler) reserved.
+
+        A pod that is done gets no new claim for the one it lost.
+        """
         if deleting(consumer) or (consumer["kind"] == "Pod" and decisions.pod_done(consumer)):
             return False
         scheduled = consumer["kind"] == "Pod" and bool(spec(consumer).get("nodeName"))
@@ -219,7 +233,6 @@ class ClaimController:
             name(consumer),
             patch,
             namespace=namespace(consumer),
-            kind="strategic",
             subresource="status",
             field_manager=FIELD_MANAGER,
         )
@@ -293,7 +306,13 @@ class ClaimController:
             plan = decisions.decide_claim(
                 claim, lambda entry: answers.get(entry["uid"], self._present(claim, entry)), self._pods.get
             )
+        if plan.nothing and decisions.protected_for_nothing(claim) and self._may_unprotect(claim):
+            plan = ClaimPlan(unprotect=True)
         await self._carry_out(claim, plan)
+
+    def _may_unprotect(self, claim: Plain) -> bool:
+        """We (or a predecessor, long ago) have deallocated the claim and did not get to the finalizer."""
+        return uid(claim) in self._releasing or self._suspects.pop(uid(claim), None) == version(claim)
 
     def _decide(self, claim: Plain) -> ClaimPlan:
         return decisions.decide_claim(claim, lambda entry: self._present(claim, entry), self._pods.get)
@@ -304,11 +323,16 @@ class ClaimController:
             change["reservedFor"] = plan.reserved or None
         if plan.deallocate:
             change["allocation"] = None
+        if plan.unprotect:
+            self._releasing.add(
+                uid(claim)
+            )  # remembered until both writes are done: the first may succeed and its answer get lost
         if change:
             claim = await self._patch_claim(claim, {"status": change}, "status")
         if plan.unprotect:
             kept = [finalizer for finalizer in finalizers(claim) if finalizer != decisions.FINALIZER]
             claim = await self._patch_claim(claim, {"metadata": {"finalizers": kept or None}})
+            self._releasing.discard(uid(claim))
         if plan.delete:
             answer = await self._client.delete(CLAIMS, name(claim), namespace=namespace(claim), uid=uid(claim))
             self._claims.observe_deleted(key_of(claim), uid(claim), answer)

@@ -150,7 +150,7 @@ class GarbageCollector:
                 item.resource, item.name, namespace=item.namespace, uid=item.uid, propagation=propagation
             )
         except StatusError as error:
-            if error.code not in (404, 409):
+            if error.code != 404:
                 raise
 
     async def _orphan(self, item: Item) -> None:
@@ -194,5 +194,5 @@ class GarbageCollector:
                 left = [owner for owner in item.owners if owner["uid"] not in gone]
                 merge = {"metadata": {"uid": item.uid, "ownerReferences": left or None}}
                 await self._client.patch_plain(item.resource, item.name, merge, namespace=item.namespace)
-            elif error.code not in (404, 409):
+            elif error.code != 404:
                 raise

@@ -193,7 +193,7 @@ class JobController:
         if doomed:
             if len(doomed) > _BURST:
                 self.loop.add(key_of(job))
-            return await self._delete(job, doomed[:_BURST]), None
+            return await self._delete(job, doomed[:_BURST], uncounted=True), None
         only_failed = spec(job).get("podReplacementPolicy") == "Failed"
         missing = wanted - counts.active - (self._count(job, "terminating") if only_failed else 0)
         if missing <= 0:
@@ -290,8 +290,15 @@ class JobController:
         body["spec"] = _with_index(body["spec"], f"{name(job)}-{index}")
         return body
 
-    async def _delete(self, job: Plain, pods: list[Plain]) -> Exception | None:
-        answers = await asyncio.gather(*(self._control.delete(job, pod) for pod in pods), return_exceptions=True)
+    async def _delete(self, job: Plain, pods: list[Plain], *, uncounted: bool = False) -> Exception | None:
+        """`uncounted`: we do not want them any more, which is no failure of theirs."""
+
+        async def end(pod: Plain) -> None:
+            if uncounted:
+                await self._remove_finalizer(pod)
+            await self._control.delete(job, pod)
+
+        answers = await asyncio.gather(*(end(pod) for pod in pods), return_exceptions=True)
         return next((answer for answer in answers if isinstance(answer, Exception)), None)
 
     # Status.
@@ -426,7 +433,7 @@ class JobController:
         try:
             patched = await self._client.patch_plain(PODS, name(pod), patch, namespace=namespace(pod), kind="strategic")
         except StatusError as error:
-            if error.code not in (404, 409):
+            if error.code != 404:
                 raise
             self._pods.observe_deleted(key_of(pod), uid(pod), {})
             return

@@ -203,7 +203,7 @@ class NodeLifecycleController:
                 PODS, name(pod), patch, namespace=namespace(pod), kind="strategic", subresource="status"
             )
         except StatusError as error:
-            if error.code not in (404, 409):
+            if error.code != 404:
                 raise
             return
         self._pods.observe(patched)

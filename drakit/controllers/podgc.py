@@ -124,7 +124,7 @@ class PodGarbageCollector:
                 )
             answer = await self._client.delete(PODS, name(pod), namespace=namespace(pod), uid=uid(pod), grace_seconds=0)
         except StatusError as error:
-            if error.code not in (404, 409):
+            if error.code != 404:
                 raise
             return
         self._pods.observe_deleted(key_of(pod), uid(pod), answer)

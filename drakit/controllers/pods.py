@@ -319,7 +319,7 @@ async def evict_pod(client: Client, pod: Plain, reason: str, message: str, stamp
         )
         await client.delete(PODS, name(pod), namespace=namespace(pod), uid=uid(pod))
     except StatusError as error:
-        if error.code not in (404, 409):
+        if error.code != 404:
             raise
         return False
     return True

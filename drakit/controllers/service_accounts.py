@@ -60,7 +60,8 @@ class _PerNamespace:
             else:
                 self._objects.observe(await self._client.patch_plain(self._resource, self._wanted, body, namespace=key))
         except StatusError as error:
-            if error.code not in (404, 409) and error.reason != "Forbidden":
+            # Made by someone else meanwhile, or the namespace is going away.
+            if error.code != 404 and error.reason not in ("AlreadyExists", "Forbidden"):
                 raise
         return None
 
