@@ -19,6 +19,7 @@ __all__ = [
     "validate_path_segment",
     "validate_template",
     "validate_update",
+    "without_repeated_owners",
 ]
 
 Object = dict[str, Any]
@@ -104,6 +105,31 @@ def _validate_owners(owners: list[Object], path: str) -> list[FieldError]:
         else:
             controller = name
     return errors
+
+
+def without_repeated_owners(meta: Object) -> list[str]:
+    """Takes owners that are named twice, word for word, out of metadata; returns the warning that Kubernetes gives."""
+    owners = meta.get("ownerReferences") or []
+    if len(owners) < 2:
+        return []
+    kept: list[Object] = []
+    repeated: list[str] = []
+    seen: dict[str, list[Object]] = {}
+    for owner in owners:
+        alike = seen.setdefault(owner.get("uid") or "", [])
+        if owner in alike:
+            repeated.append(owner.get("uid") or "")
+            continue
+        alike.append(owner)
+        kept.append(owner)
+    if not repeated:
+        return []
+    meta["ownerReferences"] = kept
+    return [
+        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject "
+        "such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
+        + ", ".join(dict.fromkeys(repeated))
+    ]
 
 
 def _ordered_owners(owners: list[Object]) -> list[Object]:

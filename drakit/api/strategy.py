@@ -88,6 +88,7 @@ def create(kind: Kind, obj: Object, ctx: WriteContext) -> tuple[Object, list[str
     for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
         meta.pop(name, None)
     meta["creationTimestamp"] = ctx.timestamp
+    warnings = metadata.without_repeated_owners(meta)
     if strategy.generation:
         meta["generation"] = 1
     else:
@@ -104,7 +105,7 @@ def create(kind: Kind, obj: Object, ctx: WriteContext) -> tuple[Object, list[str
     if not errors and strategy.validate_name is not None:
         errors = metadata.validate_path_segment(meta)
     _raise(kind, obj, errors, ctx.version)
-    return obj, strategy.warnings(obj, None, ctx) if strategy.warnings is not None else []
+    return obj, warnings + (strategy.warnings(obj, None, ctx) if strategy.warnings is not None else [])
 
 
 def update(kind: Kind, new: Object, old: Object, ctx: WriteContext, subresource: str = "") -> tuple[Object, list[str]]:
@@ -116,6 +117,7 @@ def update(kind: Kind, new: Object, old: Object, ctx: WriteContext, subresource:
     new = wire.copy(new)
     meta, old_meta = new.setdefault("metadata", {}), old["metadata"]
     _keep(meta, old_meta, "generation")
+    warnings = metadata.without_repeated_owners(meta)
     part = strategy.subresources.get(subresource, Subresource()) if subresource else None
     if part is None:
         for name in strategy.reset:
@@ -140,7 +142,7 @@ def update(kind: Kind, new: Object, old: Object, ctx: WriteContext, subresource:
         errors += check(new, old, ctx)
     _raise(kind, new, errors, ctx.version)
     warn = part.warnings if part is not None else strategy.warnings
-    return new, warn(new, old, ctx) if warn is not None else []
+    return new, warnings + (warn(new, old, ctx) if warn is not None else [])
 
 
 def _reset(kind: Kind, obj: Object, name: str, old: Object | None) -> None:
@@ -173,7 +175,8 @@ def _keep_system_fields(meta: Object, old_meta: Object) -> None:
 def _spec_changed(new: Object, old: Object, strategy: Strategy) -> bool:
     """Whether anything but metadata and the reset fields differs."""
     skip = {"metadata", "apiVersion", "kind", *strategy.reset}
-    return {k: v for k, v in new.items() if k not in skip} != {k: v for k, v in old.items() if k not in skip}
+    before = {name: value for name, value in old.items() if name not in skip}
+    return not wire.same({name: value for name, value in new.items() if name not in skip}, before)
 
 
 def _raise(kind: Kind, obj: Object, errors: list[FieldError], version: str) -> None:

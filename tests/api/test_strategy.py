@@ -123,6 +123,16 @@ def test_privileges_are_listed_first() -> None:
     assert [cause["field"] for cause in caught.value.causes] == ["spec", "spec.devices.requests[0].name"]
 
 
+def test_owners_named_twice_count_once_with_a_warning() -> None:
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": True}
+    kind, version = kind_of(builders.claim())
+    claim = strategy.decode(kind, version, builders.claim()).obj
+    claim["metadata"]["ownerReferences"] = [owner, dict(owner)]
+    stored, warnings = strategy.create(kind, claim, context())
+    assert stored["metadata"]["ownerReferences"] == [owner]
+    assert "duplicate UID(s) observed: u" in warnings[0]
+
+
 # The registry
 
 

@@ -140,3 +140,10 @@ def test_typed_objects_survive_what_others_left_out() -> None:
 def test_typed_to_plain_leaves_out_what_is_unset() -> None:
     claim = resource_v1.ResourceClaim(spec=resource_v1.ResourceClaimSpec())
     assert typed.to_plain(claim) == {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "spec": {}}
+
+
+def test_true_is_not_one() -> None:
+    assert wire.same({"a": [1, {"b": 2}]}, {"a": [1, {"b": 2}]})
+    assert wire.same({"a": 1, "b": 2}, {"b": 2, "a": 1})
+    for one, two in ((True, 1), (1, 1.0), (0, False)):
+        assert not wire.same({"a": [{"b": one}]}, {"a": [{"b": two}]})

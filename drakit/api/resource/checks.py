@@ -85,7 +85,7 @@ def distinct(keys: Iterable[Any], path: str) -> list[FieldError]:
 
 def immutable(path: str, new: Any, old: Any) -> list[FieldError]:
     """A field that never changes after the object was created."""
-    return [] if new == old else [FieldError.invalid(path, None, "field is immutable").as_declared()]
+    return [] if wire.same(new, old) else [FieldError.invalid(path, None, "field is immutable").as_declared()]
 
 
 def named(item: Object) -> str:

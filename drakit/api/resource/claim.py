@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from typing import Any
 
-from drakit.api import formats, metadata
+from drakit.api import formats, metadata, wire
 from drakit.api.errors import FieldError, go_quote
 from drakit.api.kind import Strategy, Subresource, WriteContext
 from drakit.api.resource import checks, claim_spec, convert, names
@@ -121,7 +121,10 @@ def _drop_deallocated(status: Object, old_status: Object, ctx: WriteContext) -> 
 
 def _validate_status(new: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
     status, old_status = new.get("status") or {}, old.get("status") or {}
-    errors = checks.at_most(status.get("reservedFor"), _MAX_RESERVED, _consumer, "status.reservedFor")
+    allocation = _allocation(status, old_status, claim_spec.request_names(new["spec"]))
+    # Declared rules follow the order of the fields, the others their own.
+    errors = [error for error in allocation if error.declared]
+    errors += checks.at_most(status.get("reservedFor"), _MAX_RESERVED, _consumer, "status.reservedFor")
     if (
         status.get("reservedFor") != old_status.get("reservedFor")
         and len(status.get("reservedFor") or ()) <= _MAX_RESERVED
@@ -132,9 +135,10 @@ def _validate_status(new: Object, old: Object, ctx: WriteContext) -> list[FieldE
             key=_uid,
             model="resource_v1.ResourceClaimConsumerReference",
         )
+    errors += checks.at_most(status.get("reservedFor"), _MAX_RESERVED, _consumer, "status.reservedFor")
     errors += _devices(status, old_status)
     errors += _reservations(status, old_status, deleted=bool(new["metadata"].get("deletionTimestamp")))
-    return errors + _allocation(status, old_status, claim_spec.request_names(new["spec"]))
+    return errors + [error for error in allocation if not error.declared]
 
 
 def _uid(reference: Object) -> str:
@@ -167,7 +171,7 @@ def _allocation(status: Object, old_status: Object, known: claim_spec.RequestNam
     if allocation is None:
         return []
     if before is not None:
-        if allocation == before:
+        if wire.same(allocation, before):
             return []
         return [FieldError.invalid("status.allocation", None, "field cannot be modified once set").as_declared()]
     path = "status.allocation.devices"
@@ -222,10 +226,10 @@ def _devices(status: Object, old_status: Object) -> list[FieldError]:
     if not devices:
         return []
     allocated = {device_key(result) for result in _results(status)}
-    errors = checks.at_most(devices, -1, lambda device, path: _device(device, path, allocated), "status.devices")
+    errors: list[FieldError] = []
     if devices != old_status.get("devices"):
         errors += checks.unique(devices, "status.devices", key=device_key, model="resource_v1.AllocatedDeviceStatus")
-    return errors
+    return errors + checks.at_most(devices, -1, lambda device, path: _device(device, path, allocated), "status.devices")
 
 
 def _device(device: Object, path: str, allocated: set[DeviceKey]) -> list[FieldError]:

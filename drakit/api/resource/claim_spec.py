@@ -132,8 +132,8 @@ def request_reference(name: str, path: str, known: RequestNames) -> list[FieldEr
 def references(items: list[str] | None, path: str, known: RequestNames) -> list[FieldError]:
     if not items:
         return []
-    errors = checks.at_most(items, _MAX_REQUESTS, lambda name, here: request_reference(name, here, known), path)
-    return errors + (checks.unique(items, path) if len(items) <= _MAX_REQUESTS else [])
+    errors = checks.unique(items, path) if len(items) <= _MAX_REQUESTS else []
+    return errors + checks.at_most(items, _MAX_REQUESTS, lambda name, here: request_reference(name, here, known), path)
 
 
 def validate(spec: Object, path: str, ctx: WriteContext) -> list[FieldError]:
@@ -157,9 +157,10 @@ class _Checker:
         too_much = checks.too_much_to_compile(_requests({"devices": self.devices}), path)
         if too_much:
             return too_much
-        errors = checks.at_most(requests, _MAX_REQUESTS, self.request, path)
+        errors: list[FieldError] = []
         if len(requests) <= _MAX_REQUESTS:
             errors += checks.unique(requests, path, key=checks.named, model="resource_v1.DeviceRequest")
+        errors += checks.at_most(requests, _MAX_REQUESTS, self.request, path)
         errors += checks.at_most(self.devices.get("constraints"), 32, self.constraint, f"{self.path}.constraints")
         errors += checks.at_most(self.devices.get("config"), 32, self.config, f"{self.path}.config")
         if self.derived_cost > checks.MAX_COST:
@@ -197,10 +198,10 @@ class _Checker:
             errors += names.declared_class_name(subrequest.get("deviceClassName") or "", f"{here}.deviceClassName")
             return errors + self.asked(subrequest, here, f"{request}/{name}")
 
-        errors = checks.at_most(alternatives, _MAX_SUBREQUESTS, check, path)
+        errors: list[FieldError] = []
         if len(alternatives) <= _MAX_SUBREQUESTS:
             errors += checks.unique(alternatives, path, key=checks.named, model="resource_v1.DeviceSubRequest")
-        return errors
+        return errors + checks.at_most(alternatives, _MAX_SUBREQUESTS, check, path)
 
     def asked(self, request: Object, path: str, name: str) -> list[FieldError]:
         """What exact requests and subrequests have in common."""
@@ -216,7 +217,11 @@ class _Checker:
         def check(attribute: Object, here: str) -> list[FieldError]:
             return self.derived_attribute(attribute, here, request)
 
-        errors = checks.at_most(attributes, _MAX_DERIVED, check, path)
+        errors = checks.at_most(attributes, -1, check, path)
+        if len(attributes) > _MAX_DERIVED:
+            # Only the declared rules stop at the limit.
+            errors = [error for error in errors if not error.declared]
+            errors.append(FieldError.too_many(path, len(attributes), _MAX_DERIVED).as_declared())
         return errors + checks.distinct((checks.named(attribute) for attribute in attributes), path)
 
     def derived_attribute(self, attribute: Object, path: str, request: str) -> list[FieldError]:

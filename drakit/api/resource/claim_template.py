@@ -42,7 +42,7 @@ def _validate_spec(new: Object, ctx: WriteContext) -> list[FieldError]:
 
 def _validate_update(new: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
     errors = _validate_spec(new, ctx)
-    if new["spec"] != old["spec"]:
+    if not wire.same(new["spec"], old["spec"]):
         errors.append(FieldError.invalid("spec", _shown(new["spec"]), "field is immutable"))
     return errors
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from drakit.api import formats
+from drakit.api import formats, wire
 from drakit.api.errors import FieldError
 from drakit.api.kind import Strategy, WriteContext
 from drakit.api.resource import checks, names
@@ -26,7 +26,7 @@ def _validate_spec(spec: Object, old: Object | None, ctx: WriteContext) -> list[
     errors = [] if stored else checks.too_much_to_compile([spec], "spec.selectors")
     if not errors:
         errors = checks.selectors(spec.get("selectors"), "spec.selectors", ctx, stored=stored)
-    stored = old is not None and spec.get("config") == old.get("config")
+    stored = old is not None and wire.same(spec.get("config"), old.get("config"))
     errors += checks.at_most(
         spec.get("config"), 32, lambda config, path: checks.configuration(config, path, stored=stored), "spec.config"
     )

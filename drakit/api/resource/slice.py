@@ -327,10 +327,10 @@ def _attribute(attribute: Object, path: str) -> list[FieldError]:
         if name in attribute and not attribute[name]:
             errors.append(FieldError.invalid(f"{path}.{name}", attribute[name], "must not be empty if specified"))
     for position, item in enumerate(attribute.get("strings") or ()):
-        errors += [error.as_declared() for error in _text(item, f"{path}.strings[{position}]")]
+        errors += _text(item, f"{path}.strings[{position}]")
     for position, item in enumerate(attribute.get("versions") or ()):
         errors += _version(item, f"{path}.versions[{position}]")
-    used = [name for name in _VALUES if name in attribute]
+    used = [name for name in _VALUES if attribute.get(name) not in (None, [])]
     if len(used) != 1:
         every = ", ".join(f"`{name}`" for name in _VALUES)
         if used:
@@ -381,10 +381,10 @@ def _device_nodes(device: Object, path: str, per_device: bool) -> list[FieldErro
 def _counter_sets(spec: Object) -> list[FieldError]:
     path = "spec.sharedCounters"
     sets = spec.get("sharedCounters")
-    errors = checks.at_most(sets, _MAX_COUNTER_SETS, _counter_set, path)
+    errors: list[FieldError] = []
     if len(sets or ()) <= _MAX_COUNTER_SETS:
         errors += checks.unique(sets, path, key=checks.named, model="resource_v1.CounterSet")
-    return errors
+    return errors + checks.at_most(sets, _MAX_COUNTER_SETS, _counter_set, path)
 
 
 def _counter_set(counter_set: Object, path: str) -> list[FieldError]:
@@ -394,12 +394,12 @@ def _counter_set(counter_set: Object, path: str) -> list[FieldError]:
 def _consumptions(entries: list[Object] | None, path: str) -> list[FieldError]:
     if not entries:
         return []
-    errors = checks.at_most(entries, 2, _consumption, path)
-    if len(entries) > 2:
-        return errors
-    return errors + checks.unique(
-        entries, path, key=lambda entry: entry.get("counterSet") or "", model="resource_v1.DeviceCounterConsumption"
-    )
+    errors: list[FieldError] = []
+    if len(entries) <= 2:
+        errors += checks.unique(
+            entries, path, key=lambda entry: entry.get("counterSet") or "", model="resource_v1.DeviceCounterConsumption"
+        )
+    return errors + checks.at_most(entries, 2, _consumption, path)
 
 
 def _consumption(entry: Object, path: str) -> list[FieldError]:
