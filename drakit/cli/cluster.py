@@ -48,7 +48,7 @@ class Options:
     runtime_config: RuntimeConfig = field(default_factory=lambda: RuntimeConfig({"api/all": True}))
     policy: Policy = field(default_factory=Policy)
     scheduler: bool = True
-    controllers: bool = True
+    controllers: tuple[str, ...] = runner.NAMES
     machine: str = ""  # a runtime's name or "auto": this machine is a node too, and runs its pods for real
     machine_name: str = "this-machine"
     machine_root: Path | None = None  # where the node keeps its files; None: a temporary folder
@@ -109,8 +109,11 @@ class Cluster:
         if options.controllers:
             client = self.client("system:kube-controller-manager")
             context = Context(client, self.informers, self.clock, gates=options.gates, root_ca=self._root_ca)
-            self._spawn("controllers", lambda: runner.run(client, self.informers, self.clock, context=context))
-            self._progress("controllers")
+            names = options.controllers
+            self._spawn(
+                "controllers", lambda: runner.run(client, self.informers, self.clock, enabled=names, context=context)
+            )
+            self._progress(f"{len(names)} controllers")
         if options.scheduler:
             self.scheduler = Scheduler(
                 self.client("system:kube-scheduler"),

@@ -18,7 +18,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         description="Claims from templates, device taints, pool status, workloads. Do not run two of a kind in one cluster.",
     )
     options.add_kubeconfig(parser)
-    parser.add_argument("--enable", default="", metavar="A,B", help="only these (default: all)")
+    options.add_controllers(parser)
     parser.add_argument(
         "--leader-elect", action="store_true", help="run several, of which one works (a Lease in kube-system)"
     )
@@ -32,9 +32,7 @@ def run(args: argparse.Namespace) -> int:
 
     options.set_up_logging(max(args.verbose, 1))
     gates = options.parse_gates(args.feature_gates)
-    enabled = [name for name in args.enable.split(",") if name] or None
-    if enabled and (unknown := sorted(set(enabled) - set(runner.NAMES))):
-        raise options.CommandError(f"--enable: unknown {', '.join(unknown)}; there are {', '.join(runner.NAMES)}")
+    enabled = options.parse_controllers(args.controllers)
     client = options.connect(args, "drakit-controllers")
 
     async def serve(stopped: asyncio.Event) -> None:

@@ -21,11 +21,13 @@ from drakit.client.kubeconfig import KubeconfigError, in_cluster, load
 
 __all__ = [
     "CommandError",
+    "add_controllers",
     "add_gates",
     "add_kubeconfig",
     "add_logging",
     "add_state",
     "connect",
+    "parse_controllers",
     "parse_gates",
     "parse_runtime_config",
     "run_until_stopped",
@@ -59,6 +61,32 @@ def add_gates(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--feature-gates", default="", metavar="A=true,B=false", help="as Kubernetes' flag of that name"
     )
+
+
+def add_controllers(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--controllers",
+        default="*",
+        metavar="NAMES",
+        help="which to run, as kube-controller-manager's flag: '*' all, 'a,b' these, '*,-a' all but a (default '*')",
+    )
+
+
+def parse_controllers(text: str) -> list[str]:
+    from drakit.controllers import runner
+
+    chosen: dict[str, None] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name = part.removeprefix("-")
+        if name != "*" and name not in runner.NAMES:
+            raise CommandError(f"--controllers: there is no {name}; there are {', '.join(runner.NAMES)}")
+        if part == "*":
+            chosen.update(dict.fromkeys(runner.NAMES))
+        elif part.startswith("-"):
+            chosen.pop(name, None)
+        else:
+            chosen[name] = None
+    return list(chosen)
 
 
 def add_logging(parser: argparse.ArgumentParser) -> None:

@@ -71,7 +71,7 @@ async def count(kubeconfig: str) -> dict[str, Any]:
     return {
         "nodes": len(nodes),
         "pods": dict(Counter((pod.status.phase if pod.status else None) or "Unknown" for pod in pods)),
-        "claims": {"total": len(claims), "allocated": sum(1 for c in claims if c.status and c.status.allocation)},
+        "claims": {"total": len(claims), "allocated": len([c for c in claims if c.status and c.status.allocation])},
         "devices": {
             "published": sum(len((s.spec.devices if s.spec else None) or ()) for s in slices),
             "held": len(held),

@@ -61,7 +61,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--kubeconfig", type=Path, metavar="FILE", help="where to write it (default: in the state folder)"
     )
     parser.add_argument("--no-scheduler", action="store_true", help="leave scheduling to another one")
-    parser.add_argument("--no-controllers", action="store_true", help="leave the controllers to others")
+    options.add_controllers(parser)
     options.add_gates(parser)
     options.add_logging(parser)
     parser.set_defaults(run=run)
@@ -130,7 +130,7 @@ def compose(args: argparse.Namespace, folder: Path, progress: Callable[[str], No
         runtime_config=options.parse_runtime_config(args.runtime_config),
         policy=Policy(placement=args.placement),
         scheduler=not args.no_scheduler,
-        controllers=not args.no_controllers,
+        controllers=tuple(options.parse_controllers(args.controllers)),
     )
     try:
         return Cluster(settings, progress=progress)
