@@ -32,7 +32,7 @@ from drakit.controllers.objects import (
 from drakit.controllers.pods import evict_pod
 from drakit.controllers.rates import TokenBucket
 
-__all__ = ["DeviceTaintController", "device_values"]
+__all__ = ["DeviceTaintController"]
 
 RULES = resource_of(DeviceTaintRule)
 _WORKERS = 8

@@ -47,6 +47,9 @@ class PodGarbageCollector:
 
     async def run(self) -> None:
         self.loop.add(_FINISHED)
+        for node in self._pods.index_values("node"):  # pods may have come before the nodes were known
+            if node not in self._nodes:
+                self.loop.add(f"node:{node}")
         await self.loop.run()
 
     def _pod_changed(self, pod: Plain) -> None:

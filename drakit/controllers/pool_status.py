@@ -1,4 +1,7 @@
-"""ResourcePoolStatusRequests: each is answered once, then kept for an hour (views in `pool_views`)."""
+"""ResourcePoolStatusRequests: each is answered once, then kept for an hour (views in `pool_views`).
+
+An answer is final, so it is made from what the server has, not from a cache that may be behind.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from lightkube.models.resource_v1alpha3 import ResourcePoolStatusRequest
 
 from drakit.api.errors import StatusError
 from drakit.client import resource_of
-from drakit.controllers.device_taints import device_values
 from drakit.controllers.loop import Context, ControlLoop
 from drakit.controllers.objects import Plain, name, parse_time, spec, status, uid
 from drakit.controllers.pool_views import INCOMPLETE, pool_request_status
@@ -17,6 +19,7 @@ from drakit.controllers.pool_views import INCOMPLETE, pool_request_status
 __all__ = ["PoolStatusController", "expires_in"]
 
 REQUESTS = resource_of(ResourcePoolStatusRequest)
+SLICES, CLAIMS, RULES = resource_of(ResourceSlice), resource_of(ResourceClaim), resource_of(DeviceTaintRule)
 _RETRIES = 5
 _ANSWERED_TTL = 3600.0
 _PENDING_TTL = 24 * 3600.0
@@ -38,15 +41,7 @@ class PoolStatusController:
     def __init__(self, context: Context) -> None:
         self._client, self._clock = context.client, context.clock
         self.loop = ControlLoop("resource_pool_status_request", self.reconcile, context, workers=1)
-        informers = context.informers
-        self._requests = informers.plain(ResourcePoolStatusRequest)
-        self._slices, self._claims, self._rules = (
-            informers.plain(ResourceSlice),
-            informers.plain(ResourceClaim),
-            informers.plain(DeviceTaintRule),
-        )
-        self._slices.add_index("driver", lambda each: (spec(each)["driver"],))
-        self._claims.add_index("device", device_values)
+        self._requests = context.informers.plain(ResourcePoolStatusRequest)
         self._attempts: dict[str, int] = {}
         prefix = "resourcepoolstatusrequest_controller"
         self._processed = context.metrics.counter(
@@ -83,13 +78,10 @@ class PoolStatusController:
 
     async def _answer(self, request: Plain) -> float | None:
         started, driver = self._clock.monotonic(), spec(request)["driver"]
-        answer = pool_request_status(
-            request,
-            self._slices.by_index("driver", driver),
-            self._claims.by_index("device", f"driver={driver}"),
-            self._rules.list(),
-            self._clock.now(),
-        )
+        slices = await self._client.list_plain(SLICES, fields=f"spec.driver={driver}")
+        claims = await self._client.list_plain(CLAIMS)
+        rules = await self._client.list_plain(RULES)
+        answer = pool_request_status(request, slices.items, claims.items, rules.items, self._clock.now())
         incomplete = any(
             str(each.get("validationError") or "").startswith(INCOMPLETE) for each in answer.get("pools") or ()
         )

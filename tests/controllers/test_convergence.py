@@ -16,6 +16,7 @@ from tests.controllers.normal import state
 from tests.controllers.worlds import STORIES, Story
 
 _ROUNDS = 60
+_PULSE = 10.0
 _QUICK = range(3)
 _ALL = range(200)
 
@@ -26,7 +27,9 @@ async def _finish(cluster: Cluster, story: Story) -> list[str]:
         await cluster.settle(1.0)
         if await story.world(cluster):
             continue
-        await cluster.settle(story.patience)  # back-offs, grace periods and timers of the story run out
+        for _ in range(int(story.patience / _PULSE) + 1):  # back-offs, grace periods and timers of the story run out
+            await story.pulse(cluster)
+            await cluster.settle(_PULSE)
         if not await story.world(cluster):
             break
     else:

@@ -6,11 +6,12 @@ A story must have one end, whatever the interleaving: the world's own decisions 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from lightkube.models.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from lightkube.models.batch_v1 import Job
+from lightkube.models.coordination_v1 import Lease
 from lightkube.models.core_v1 import ConfigMap, Namespace, Node, Pod, ResourceQuota, ServiceAccount
 from lightkube.models.policy_v1 import PodDisruptionBudget
 from lightkube.models.resource_v1 import ResourceClaim, ResourceSlice
@@ -37,7 +38,7 @@ class Story:
     kinds: tuple[type[Any], ...]
     world: Callable[[Cluster], Awaitable[bool]] = _nothing  # one step; True while there was something to do
     patience: float = 15.0  # virtual seconds between actions and at the end
-    gaps: dict[int, float] = field(default_factory=dict)  # before action i: more virtual seconds
+    pulse: Callable[[Cluster], Awaitable[Any]] = _nothing  # every ten virtual seconds: what never stops
 
 
 def create(body: Plain) -> Action:
@@ -305,6 +306,23 @@ POD_GARBAGE = Story(
     patience=60.0,
 )
 
+
+async def _n2_reports(cluster: Cluster) -> None:
+    """Its kubelet lives on; n1's does not."""
+    moment = cluster.clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    try:
+        await cluster.patch(Lease, "n2", {"spec": {"renewTime": moment}}, namespace="kube-node-lease")
+    except StatusError:
+        await cluster.create(
+            {
+                "apiVersion": "coordination.k8s.io/v1",
+                "kind": "Lease",
+                "metadata": {"name": "n2", "namespace": "kube-node-lease"},
+                "spec": {"renewTime": moment},
+            }
+        )
+
+
 NODES = Story(
     ("node-lifecycle-controller", "taint-eviction-controller"),
     (
@@ -330,6 +348,7 @@ NODES = Story(
     (Pod, Node),
     run_pods,
     patience=100.0,
+    pulse=_n2_reports,
 )
 
 SLICES = Story(
