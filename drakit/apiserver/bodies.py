@@ -68,8 +68,7 @@ def _yaml_complaint(error: Exception) -> str:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         # go-yaml counts from 0 and adds one only for what its scanner finds.
         scanning = isinstance(error, yaml.scanner.ScannerError)
-        context = error.context_mark.line if error.context_mark is not None else 0
-        line = (context or error.problem_mark.line) + (1 if scanning else 0)
+        line = error.problem_mark.line + (1 if scanning else 0)
         problem = str(error.problem or error.context)
         if "expected ',' or ']'" in problem:
             problem = "did not find expected ',' or ']'"

@@ -47,6 +47,7 @@ __all__ = ["Server", "Settings", "tune_gc"]
 Plain = dict[str, Any]
 _SWEEP_SECONDS = 5.0
 _STOP_SECONDS = 5.0
+_CLOSE_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -199,15 +200,18 @@ class Server:
         if self._listener is not None:
             self._listener.close()
         self.endpoints.stop()
-        deadline = time.monotonic() + _STOP_SECONDS
-        for connection in list(self._connections):
-            if connection.idle:
-                connection.close()
-        while self._connections and time.monotonic() < deadline:
-            await asyncio.sleep(0.01)
+        now = time.monotonic()
+        answered, deadline = 0.0, now + _STOP_SECONDS
+        while self._connections and now < deadline:
             for connection in list(self._connections):
                 if connection.idle:
                     connection.close()
+            if not answered and all(connection.closing for connection in self._connections):
+                # Everyone has an answer; a client that does not close its side is not waited for.
+                answered = now
+                deadline = min(deadline, now + _CLOSE_SECONDS)
+            await asyncio.sleep(0.01)
+            now = time.monotonic()
         for connection in list(self._connections):
             connection.abort()
         await self.store.close()

@@ -78,18 +78,14 @@ class WatchStream:
 
     def _flush(self) -> None:
         self._flushing = False
-        if self._done or self._connection.writing_paused:
-            return  # goes on when the client has taken what was sent
         watcher = self._watcher
-        if watcher.overflowed:
-            # It lost events: only a new list can help it.
-            self._connection.chunk(
-                self._frames.error(StatusError.expired("too old resource version: the watch was too slow"))
-            )
-            self._done = True
-            self._close()
-            self._connection.abort_after_flush()
+        if self._done:
             return
+        if watcher.overflowed:
+            self._give_up()
+            return
+        if self._connection.writing_paused:
+            return  # goes on when the client has taken what was sent
         now, events = self._ctx.clock.now(), watcher.events
         batch: list[bytes] = []
         while events and len(batch) < _BATCH:
@@ -99,6 +95,17 @@ class WatchStream:
         self._connection.chunk(b"".join(batch))
         if events:
             self._wake()
+
+    def _give_up(self) -> None:
+        """The client lost events: only a new list can help it. One that does not read cannot even be told."""
+        self._done = True
+        self._close()
+        if self._connection.writing_paused:
+            self._connection.abort()
+        else:
+            failure = StatusError.expired("too old resource version: the watch was too slow")
+            self._connection.chunk(self._frames.error(failure))
+            self._connection.abort_after_flush()
 
     def _schedule_bookmark(self, seconds: float) -> None:
         self._timers = [timer for timer in self._timers if not timer.cancelled()][-4:]

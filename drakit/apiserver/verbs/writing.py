@@ -59,6 +59,7 @@ def store_new(
     obj = admitted
     managed = managed_fields.on_create(ctx, call, obj, timestamp(now), applied_by)
     ctx.check_privileges(attributes)
+    obj["metadata"].pop("managedFields", None)
     obj, warnings = strategy.create(kind, obj, ctx.write_context(call.version, now))
     call.warnings.extend(warnings)
     if managed:
@@ -153,6 +154,7 @@ def replace(
     obj = admitted
     managed = managed_fields.on_update(ctx, call, obj, old.obj, timestamp(now), applied_by)
     ctx.check_privileges(attributes)
+    obj["metadata"].pop("managedFields", None)
     new, warnings = strategy.update(kind, obj, old.obj, ctx.write_context(call.version, now), call.subresource)
     call.warnings.extend(warnings)
     meta = new["metadata"] = {**new["metadata"], "resourceVersion": old.obj["metadata"]["resourceVersion"]}
