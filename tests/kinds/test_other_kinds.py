@@ -234,8 +234,8 @@ def test_new_event_is_stored_in_the_core_form() -> None:
     assert stored["reportingComponent"] == "example.com/c"
     incomplete = {name: value for name, value in body.items() if name not in ("eventTime", "action")}
     assert causes(created, kind("Event", "events.k8s.io"), incomplete) == [
-        "eventTime: Required value",
         "action: Required value",
+        "eventTime: Required value",
     ]
 
 

@@ -163,7 +163,7 @@ CASES = [
         id="claim-without-source",
     ),
     pytest.param(
-        pod(resources={"claims": [{"name": "g"}]}),
+        pod(resources={"claims": [{"name": "g"}]}, resourceClaims=[{"name": "g", "resourceClaimName": "x"}]),
         ["spec.resources.claims: Forbidden: claims may not be set for Resources at pod-level"],
         id="pod-level-claims",
     ),
