@@ -45,7 +45,7 @@ def hard() -> bool:
             agree = agree and not text
             total_first += times[0]
             total_best += min(times)
-            shown = f"{vector['kubernetes_ms']:.1f}" + ("*" if vector.get("kubernetes_gave_up") else "")
+            shown = f"{vector.get('kubernetes_ms', 0):.1f}" + ("*" if vector.get("kubernetes_gave_up") else "")
             print(
                 f"{vector['id']:<48}{shown:>14}{times[0]:>10.2f}{min(times):>10.2f}{answer.steps:>8}  {text or vector['outcome']}"
             )

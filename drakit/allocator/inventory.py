@@ -85,7 +85,7 @@ class Inventory:
         if not pool.slices:
             del self.pools[key]
         self._count(record, -1)
-        self._touch(record.node_name)
+        self._touch(pool, record.node_name)
         self._left_behind()
 
     def _put(self, record: SliceRecord) -> None:
@@ -99,7 +99,7 @@ class Inventory:
             self._count(record, 1)
         self._pool_of[record.name] = key
         pool.put(record)
-        self._touch(record.node_name)
+        self._touch(pool, record.node_name)
 
     def _count(self, record: SliceRecord, change: int) -> None:
         if record.node_name:
@@ -110,12 +110,14 @@ class Inventory:
         if not counts[record.pool_key]:
             del counts[record.pool_key]
 
-    def _touch(self, node_name: str) -> None:
-        if node_name:
-            self._local_versions[node_name] = self._local_versions.get(node_name, 0) + 1
-        else:
-            self._shared_version += 1
-        self._log(node_name or None)
+    def _touch(self, pool: Pool, node_name: str) -> None:
+        # A slice on one node can complete or retire the pool for all nodes that have a part of it.
+        for name in {node_name, *pool.node_names()}:
+            if name:
+                self._local_versions[name] = self._local_versions.get(name, 0) + 1
+            else:
+                self._shared_version += 1
+            self._log(name or None)
 
     def _log(self, entry: str | None) -> None:
         self.changes.append(entry)

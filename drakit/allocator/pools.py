@@ -7,6 +7,7 @@ matter; a Layout (names, shapes, traits in allocation order) is shared by all po
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -21,6 +22,8 @@ __all__ = ["GatherError", "Layout", "Layouts", "NodeView", "Pool", "PoolView"]
 OK: Final = "ok"
 INCOMPLETE: Final = "incomplete"
 INVALID: Final = "invalid"
+
+_versions = itertools.count(1)
 
 _Part = tuple[tuple[str, ...], tuple[Shape, ...], tuple[Traits, ...], tuple[str, ...], bool]
 
@@ -142,9 +145,14 @@ class Pool:
         return other
 
     def _changed(self) -> None:
-        self.version += 1
+        # Never the same number twice, also when a pool goes and one of the same name comes.
+        self.version = next(_versions)
         self._views.clear()
         self._by_node = None
+
+    def node_names(self) -> Iterator[str]:
+        """Nodes that slices of the pool are bound to; "" for those that are bound to none."""
+        return iter({record.node_name for record in self.slices.values()})
 
     def _candidates(self, node_name: str) -> list[SliceRecord]:
         if self._by_node is None:

@@ -1,0 +1,104 @@
+"""What a real Kubernetes answered: the recorded vectors where they are, our own small selection otherwise."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drakit.allocator import Allocation, Failure, allocate
+from drakit.allocator.changes import apply
+from tests.vectors import DATA, SHARED, allocator
+
+OWN = DATA / "allocator.jsonl"
+RECORDED = SHARED / "allocator"
+
+
+def test_our_own_selection_agrees() -> None:
+    outcome = allocator.check([OWN])
+    assert outcome.mismatches == []
+    assert outcome.passed >= 30
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["scenarios.jsonl.gz", "hard.jsonl.gz"])
+def test_recorded_answers_agree(name: str) -> None:
+    if not (RECORDED / name).exists():
+        pytest.skip("the recorded vectors are not beside the checkout; our own selection has run")
+    outcome = allocator.check([RECORDED / name])
+    assert outcome.mismatches == []
+
+
+def test_a_wrong_answer_is_noticed() -> None:
+    """The comparison itself: another device, another order, another cause are all differences."""
+    vector = next(v for v in allocator.load(OWN) if v["outcome"] == "ok")
+    answer = allocator.Scenario(vector).allocate()
+    assert isinstance(answer, Allocation)
+    assert allocator.difference(vector, answer) == ""
+    devices = answer.results[0]["devices"]["results"]
+    devices[0] = {**devices[0], "device": "another"}
+    assert "results differ" in allocator.difference(vector, answer)
+    assert "expected none" in allocator.difference({**vector, "outcome": "none"}, answer)
+    said = "claim default/a: selector #0 on device d/p/x: CEL runtime error: no such key: model"
+    wrong = {**vector, "outcome": "error", "error": said}
+    assert allocator.difference(wrong, Failure("error", "n", said)) == ""
+    assert allocator.difference(wrong, Failure("error", "n", said.replace("d/p/x", "d/p/y")))
+    assert allocator.difference(wrong, Failure("error", "n", said.replace("runtime", "compile")))
+    assert allocator.difference(wrong, Failure("none", "n", ""))
+
+
+@pytest.mark.slow
+def test_hard_vectors_take_little_time() -> None:
+    files = [RECORDED / "hard.jsonl.gz"] if RECORDED.exists() else [OWN]
+    times: dict[str, float] = {}
+    for path in files:
+        for vector in allocator.load(path):
+            best = 1.0
+            for _ in range(3):  # others may be using the machine
+                scenario = allocator.Scenario(vector)
+                begin = time.perf_counter()
+                scenario.allocate()
+                best = min(best, time.perf_counter() - begin)
+            times[vector["id"]] = best
+    assert max(times.values()) < 0.05, max(times.items(), key=lambda item: item[1])
+    assert sum(times.values()) < 0.5
+
+
+def _explain(path: Path, every: int = 1) -> dict[str, int]:
+    seen = {"none": 0, "suggested": 0}
+    for number, vector in enumerate(allocator.load(path)):
+        if vector["outcome"] != "none" or number % every:
+            continue
+        scenario = allocator.Scenario(vector)
+        failure = scenario.allocate()
+        assert isinstance(failure, Failure)
+        explanation = failure.explain()
+        assert explanation.blockers, vector["id"]
+        seen["none"] += 1
+        seen["suggested"] += bool(explanation.suggestions)
+        for suggestion in explanation.suggestions:
+            inventory, allocated, node, claims = apply(
+                suggestion.changes, scenario.inventory, scenario.allocated, scenario.node, scenario.claims
+            )
+            outcome: Any = allocate(inventory, allocated, node, claims, features=scenario.features)
+            assert isinstance(outcome, Allocation), (vector["id"], suggestion)
+    return seen
+
+
+def test_every_refusal_of_our_selection_is_explained_and_suggestions_help() -> None:
+    seen = _explain(OWN)
+    assert seen["none"] == seen["suggested"]
+
+
+@pytest.mark.parametrize(
+    "every", [pytest.param(1, id="all", marks=pytest.mark.long), pytest.param(9, id="some", marks=pytest.mark.slow)]
+)
+def test_recorded_refusals_are_explained_and_suggestions_help(every: int) -> None:
+    if not RECORDED.exists():
+        pytest.skip("the recorded vectors are not beside the checkout; our own selection has run")
+    seen = [_explain(RECORDED / name, every) for name in ("scenarios.jsonl.gz", "hard.jsonl.gz")]
+    none, suggested = (sum(each[key] for each in seen) for key in ("none", "suggested"))
+    # The rest: nodes without any device within reach, and devices that no change of the claims makes usable.
+    assert suggested / none > 0.97, f"{suggested} of {none}"
