@@ -59,7 +59,7 @@ Reader = Callable[[Any, _Unknown], Any]
 _INT64 = (-(2**63), 2**63 - 1)
 _INT32 = (-(2**31), 2**31 - 1)
 _FORM = re.compile(
-    r"(?P<wrap>(?:\*|\[\]|\{[^}]*\})*)(?P<core>[^'!~^]+)(?:'(?P<alias>[^!~^]+))?(?P<mark>[!~]?)(?:\^(?P<embedded>\w+))?"
+    r"(?P<wrap>(?:\*|\[\]|\{[^}]*\})*)(?P<core>[^'!~^]+)(?:'(?P<alias>[^!~^]+))?(?P<mark>[!~]?)(?:\^(?P<embedded>[\w.]+))?"
 )
 _WRAP = re.compile(r"\*|\[\]|\{[^}]*\}")
 # Lists whose being empty is not the same as being absent until the kind's own rules have seen them.
@@ -307,6 +307,8 @@ def _zero_struct(name: str) -> Object:
 
 def _go_type(module: str, wraps: list[str], core: str, alias: str) -> str:
     version = module.rpartition("_")[2]
+    if core == "q" and wraps and wraps[0] in ("{ResourceName}", "{v1.ResourceName}"):
+        return "v1.ResourceList"
     prefix = ""
     for wrap in wraps:
         if wrap == "[]":

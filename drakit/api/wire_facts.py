@@ -40,7 +40,8 @@ admissionregistration_v1.MutatingWebhookConfigurationList apiVersion:s kind:s me
 admissionregistration_v1.Mutation patchType:s'v1.PatchType! applyConfiguration:*ApplyConfiguration
   jsonPatch:*JSONPatch
 admissionregistration_v1.NamedRuleWithOperations resourceNames:[]s operations:[]s'v1.OperationType^RuleWithOperations
-  apiGroups:[]s^Rule apiVersions:[]s^Rule resources:[]s^Rule scope:*s'v1.ScopeType^Rule
+  apiGroups:[]s^RuleWithOperations.Rule apiVersions:[]s^RuleWithOperations.Rule resources:[]s^RuleWithOperations.Rule
+  scope:*s'v1.ScopeType^RuleWithOperations.Rule
 admissionregistration_v1.ParamKind apiVersion:s kind:s
 admissionregistration_v1.ParamRef name:s namespace:s selector:*meta_v1.LabelSelector
   parameterNotFoundAction:*s'v1.ParameterNotFoundActionType
