@@ -24,6 +24,7 @@ __all__ = ["Checked", "check"]
 _LITERAL_TYPES: dict[type, Type] = {
     type(None): t.NULL, bool: t.BOOL, int: t.INT, UInt: t.UINT, float: t.DOUBLE, str: t.STRING, bytes: t.BYTES,
 }  # fmt: skip
+_MAX_WEIGHT = 2000  # a map of maps of itself doubles its type at every level; cel-go would not come to an end
 _MIXED = frozenset({"int64_double", "int64_uint64", "uint64_double", "uint64_int64", "double_int64", "double_uint64"})
 
 
@@ -290,7 +291,11 @@ class _Checker:
             value_type = self.join(entry.value, value_type, typ)
         if key_type is None or value_type is None:
             key_type, value_type = self.new_variable(), self.new_variable()
-        self.types[node.id] = t.map_of(key_type, value_type)
+        made = t.map_of(key_type, value_type)
+        if self.bindings.resolve(made).weight > _MAX_WEIGHT:
+            self.report(node.id, "the type of this map is too complex")
+            made = t.map_of(t.DYN, t.DYN)
+        self.types[node.id] = made
 
     def join(self, node: Node, previous: Type | None, current: Type) -> Type:
         if previous is None:

@@ -13,6 +13,8 @@ from drakit.cel import text
 from drakit.cel.values import (
     INT_MAX,
     INT_MIN,
+    MAX_ITEMS,
+    MAX_TEXT,
     UINT_MAX,
     Duration,
     Fault,
@@ -53,8 +55,10 @@ def add(a: Any, b: Any) -> Any:
     if kind is b.__class__:
         if kind is int:
             return _int(a + b)
-        if kind is str or kind is float or kind is bytes or kind is list:
+        if kind is float:
             return a + b
+        if kind is str or kind is bytes or kind is list:
+            return _joined(a, b)
         if kind is UInt:
             return _uint(int(a) + int(b))
         if kind is Duration:
@@ -64,6 +68,13 @@ def add(a: Any, b: Any) -> Any:
     elif kind is Duration and b.__class__ is Timestamp:
         return _instant(a.nanos + b.nanos, b.offset)
     raise no_overload()
+
+
+def _joined(a: Any, b: Any) -> Any:
+    length = len(a) + len(b)
+    if length > (MAX_ITEMS if a.__class__ is list else MAX_TEXT):
+        raise Fault(f"result too large: {length} elements")
+    return a + b
 
 
 def subtract(a: Any, b: Any) -> Any:

@@ -23,6 +23,7 @@ __all__ = ["MAX_CODE_POINTS", "MAX_DEPTH", "Macro", "MacroError", "Macros", "Par
 
 MAX_DEPTH = 250
 MAX_CODE_POINTS = 100_000
+MAX_NODES = 100_000  # `optMap` repeats its target, so a chain of them doubles at every step; cel-go lets it
 _RELATIONS = {op: f"_{op}_" for op in ("<", "<=", ">=", ">", "==", "!=")} | {"in": "@in"}
 _BINARY = {op: (3, name) for op, name in _RELATIONS.items()}
 _BINARY |= {op: (4, f"_{op}_") for op in "+-"} | {op: (5, f"_{op}_") for op in "*/%"}
@@ -114,6 +115,8 @@ class _Parser:
 
     def new_id(self, offset: int) -> int:
         id = len(self.offsets) + 1
+        if id > MAX_NODES:
+            raise _TooDeep(f"expression too large: more than {MAX_NODES} nodes")
         self.offsets[id] = offset
         return id
 

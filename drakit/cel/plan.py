@@ -328,7 +328,7 @@ class Call:
                 result = binding.call(*values)
             except Fault as fault:
                 result = Err(str(fault))
-            except (AttributeError, TypeError, ValueError, OverflowError, MemoryError) as error:
+            except (AttributeError, TypeError, ValueError, OverflowError, LookupError) as error:
                 # A guard let through what the implementation cannot take; Go panics there.
                 result = Err(f"internal error: {error}")
         frame.spend(price if price.__class__ is int else price(values, result))  # type: ignore[arg-type,operator]  # a number or a rule

@@ -14,14 +14,14 @@ from typing import Any
 from drakit.cel import checker, codegen, cost, parser, validators
 from drakit.cel.checker import Checked
 from drakit.cel.environment import Environment
-from drakit.cel.errors import CompileError, EvaluationError, Interrupted, ProgramError
+from drakit.cel.errors import CelError, CompileError, EvaluationError, Interrupted, ProgramError
 from drakit.cel.plan import Err, Frame
 from drakit.cel.planner import Plan, plan_program
 from drakit.cel.recursion import with_room
 from drakit.cel.runtimecost import Panic
 from drakit.cel.source import Issue, render
 from drakit.cel.types import Type
-from drakit.cel.values import Fault
+from drakit.cel.values import METER, Fault, TooMuchWork
 
 __all__ = ["DEFAULT_LIMITS", "Limits", "Program", "Result", "compile", "compile_checked"]
 
@@ -85,13 +85,18 @@ class Program:
         """Evaluate exactly, counting the cost; raises CostExceeded and Interrupted only."""
         limits = limits or self.limits
         clock = limits.clock
+        METER.rewind()
         frame = Frame(variables, self.plan.slots, limit=limits.cost, clock=clock, deadline=clock() + limits.seconds)
         try:
             value = with_room(self.levels, lambda: self.plan.root.run(frame), 40)
-        except RecursionError:
-            raise Interrupted("operation interrupted: expression nested too deeply", frame.cost) from None
+        except CelError:
+            raise
+        except (RecursionError, TooMuchWork, MemoryError):
+            raise Interrupted("operation interrupted: values too large or nested too deeply", frame.cost) from None
         except (Fault, Panic) as fault:
             return Result(None, str(fault), frame.cost)
+        except Exception as error:  # callers are promised CelErrors only, whatever values they passed in
+            return Result(None, f"internal error: {error}", frame.cost)
         if value.__class__ is Err:
             return Result(None, value.text, frame.cost)
         return Result(value, None, frame.cost)
@@ -102,7 +107,10 @@ def compile_checked(expression: str, environment: Environment, *, check: bool = 
     parsed = parser.parse(expression, environment.macros, optional_syntax=environment.optional_syntax)
     if parsed.issues:
         raise _failed(parsed, parsed.issues)
-    checked, issues = with_room(parsed.nesting, lambda: checker.check(parsed, environment), 40)
+    try:
+        checked, issues = with_room(parsed.nesting, lambda: checker.check(parsed, environment), 40)
+    except RecursionError:
+        raise CompileError("expression nested too deeply") from None
     if not check:
         return checked
     if issues:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from drakit.cel.library.kubernetes import NamedFormat, QuantityValue, Semver
 from drakit.cel.library.network import CIDR, IP
 from drakit.cel.library.urls import URL
-from drakit.cel.values import Optional, go_type, size, type_name
+from drakit.cel.values import METER, Optional, go_type, size, type_name
 
 __all__ = ["AUTHORIZATION_CHECK", "Panic", "Rule", "actual_size", "rule", "upfront"]
 
@@ -71,6 +71,8 @@ def traversal(value: Any) -> int:
         return int(len(value.encode("utf-8", "surrogatepass")) * _STRING)
     if isinstance(value, bytes):
         return int(len(value) * _STRING)
+    if isinstance(value, (list, dict)):
+        METER.spend(len(value))
     if isinstance(value, list):
         return sum(traversal(item) for item in value)
     if isinstance(value, dict):

@@ -18,7 +18,7 @@ __all__ = [
 class Type:
     """Immutable; compare with `same`, since two spellings of one type may be different objects."""
 
-    __slots__ = ("_text", "kind", "name", "nullable", "params")
+    __slots__ = ("_text", "kind", "name", "nullable", "params", "weight")
 
     def __init__(self, kind: str, name: str, params: tuple[Type, ...] = (), nullable: bool = False) -> None:
         self.kind = kind
@@ -26,6 +26,7 @@ class Type:
         self.params = params
         self.nullable = nullable
         self._text: str | None = None
+        self.weight: int = 1 + sum([param.weight for param in params])  # how many types it is made of
 
     @property
     def is_dyn(self) -> bool:

@@ -14,9 +14,15 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 __all__ = [
-    "EMPTY_MAP", "INT_MAX", "INT_MIN", "NONE", "UINT_MAX", "DefaultMap", "Duration", "Fault", "Growing", "GrowingMap", "Key", "Optional", "Timestamp", "TypeValue", "UInt",
+    "EMPTY_MAP", "MAX_ITEMS", "MAX_TEXT", "METER", "INT_MAX", "INT_MIN", "NONE", "UINT_MAX", "DefaultMap", "Duration", "Fault", "Growing", "GrowingMap", "Key", "Optional", "Timestamp", "TypeValue", "UInt",
     "compare", "contains", "equal", "equality", "find", "go_type", "is_zero", "keys", "map_key", "member_key", "no_overload", "show", "size", "type_name",
 ]  # fmt: skip
+
+# Bounds of ours, beyond which cel-go would exhaust memory: a text longer than this costs more than any limit allows.
+MAX_TEXT: Final = 10_000_000
+MAX_ITEMS: Final = 5_000_000
+# Walking through values that share parts can take exponential time at no cost; this many steps are allowed.
+MAX_STEPS: Final = 1_000_000
 
 INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**63 - 1
@@ -25,6 +31,30 @@ UINT_MAX: Final = 2**64 - 1
 
 class Fault(Exception):
     """An operation failed; the text is what the user sees."""
+
+
+class TooMuchWork(Exception):
+    """An operation met values too large to walk through."""
+
+
+class _Meter:
+    """Counts the steps of walks through values, for all evaluations; `Program.run` winds it up."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = MAX_STEPS
+
+    def rewind(self) -> None:
+        self.left = MAX_STEPS
+
+    def spend(self, steps: int) -> None:
+        self.left -= steps + 1
+        if self.left < 0:
+            raise TooMuchWork("operation interrupted: values too large")
+
+
+METER: Final = _Meter()
 
 
 def no_overload() -> Fault:
@@ -250,10 +280,12 @@ def equality(a: Any, b: Any, nulls: bool = True) -> bool | None:
     if class_a is list:
         if class_b is not list or len(a) != len(b):
             return False
+        METER.spend(len(a))
         return all(equality(x, y) is not False for x, y in zip(a, b, strict=True))
     if isinstance(a, dict):
         if not isinstance(b, dict) or len(a) != len(b):
             return False
+        METER.spend(len(a))
         return all(_has_equal(b, key, value) for key, value in zip(keys(a), a.values(), strict=True))
     compare_to = getattr(a, "cel_equal", None)
     if compare_to is not None:

@@ -13,7 +13,7 @@ from typing import Any
 from drakit.cel import operators as op
 from drakit.cel.functions import Function, function, overload
 from drakit.cel.text import go_quote
-from drakit.cel.values import Duration, Fault, Timestamp, TypeValue, UInt, keys, type_name
+from drakit.cel.values import MAX_TEXT, METER, Duration, Fault, Timestamp, TypeValue, UInt, keys, type_name
 
 __all__ = ["FUNCTIONS", "ClauseError", "clauses"]
 
@@ -48,7 +48,7 @@ Print = Callable[[str, "int | None", int], str]
 def clauses(template: str, count: int, show: Print, *, checking: bool = False) -> tuple[str, int]:
     """Fill the template: `show(letter, precision, index)` gives each clause's text. Returns it and the arguments used."""
     out: list[str] = []
-    position = used = 0
+    position = used = length = 0
     while position < len(template):
         ch = template[position]
         if ch != "%":
@@ -70,6 +70,9 @@ def clauses(template: str, count: int, show: Print, *, checking: bool = False) -
         position, letter, precision = _clause(template, position + 1)
         try:
             out.append(show(letter, precision, used))
+            length += len(out[-1])
+            if length > MAX_TEXT:
+                raise ClauseError(f"result too large: {length} characters")
         except ClauseError as error:
             raise ClauseError(f"error during formatting: {error}", error.node) from None
         used += 1
@@ -128,6 +131,7 @@ def _string(value: Any) -> str:
         return "null"
     kind = value.__class__
     if kind is list:
+        METER.spend(len(value))
         return "[" + ", ".join(_member(item) for item in value) + "]"
     if isinstance(value, dict):
         return _map(value)
@@ -141,6 +145,7 @@ def _string(value: Any) -> str:
 
 def _map(value: dict[Any, Any]) -> str:
     pairs = []
+    METER.spend(len(value))
     for key, item in zip(keys(value), value.values(), strict=True):
         if key.__class__ not in (str, bool, int, UInt):
             raise ClauseError(f"no formatting function for map key of type {type_name(key)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from drakit.cel.functions import Function, function, overload
-from drakit.cel.values import Fault, show
+from drakit.cel.values import MAX_TEXT, Fault, show
 
 __all__ = ["FUNCTIONS"]
 
@@ -47,7 +47,16 @@ _UPPER = {ord(ch): ch.upper() for ch in map(chr, range(97, 123))}
 
 
 def _replace(value: str, old: str, new: str, count: int = -1) -> str:
+    if len(value) + len(value) * len(new) > MAX_TEXT:
+        found = value.count(old) if old else len(value) + 1
+        times = found if count < 0 else min(found, count)
+        _bounded(len(value) + times * (len(new) - len(old)))
     return value.replace(old, new, count)
+
+
+def _bounded(length: int) -> None:
+    if length > MAX_TEXT:
+        raise Fault(f"result too large: {length} characters")
 
 
 def _split(value: str, separator: str, count: int = -1) -> list[str]:
@@ -83,6 +92,7 @@ def _join(values: list[Any], separator: str = "") -> str:
     for item in values:
         if item.__class__ is not str:
             raise Fault(f"join: invalid input: {show(item)}")
+    _bounded(sum(map(len, values)) + len(separator) * len(values))
     return separator.join(values)
 
 
