@@ -63,7 +63,7 @@ def _prepare(job: Object, ctx: WriteContext) -> None:
         before = dict(template.get("labels") or {})
         labels = template.setdefault("labels", {})
         for name in _NAME_LABELS:
-            labels.setdefault(name, meta["name"])
+            labels.setdefault(name, meta.get("name") or "")
         for name in _UID_LABELS:
             labels.setdefault(name, meta["uid"])
         spec.setdefault("selector", {}).setdefault("matchLabels", {}).setdefault(_UID_LABELS[1], meta["uid"])
