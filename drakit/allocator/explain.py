@@ -7,7 +7,7 @@ Works on the same Problem as the search, so it sees exactly what the search saw.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lightkube.models.core_v1 import Node
@@ -23,6 +23,7 @@ from drakit.allocator.pools import INCOMPLETE, OK
 from drakit.allocator.problem import Alternative, Problem, bits
 from drakit.allocator.selection import Fault, activation
 from drakit.allocator.suggest import Suggester
+from drakit.cel.values import NONE, Optional
 
 __all__ = ["explain"]
 
@@ -282,13 +283,16 @@ def _judge(source: str, index: int, selector: Any, left: Counter[Any]) -> tuple[
 
 
 def _seen(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{expression} = {_shown(value)}" for expression, value in _informative(values)) or "another value"
-
-
-def _informative(values: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    # The shortest texts are the operands; the conjunct itself says only that it is false.
-    return sorted(values.items(), key=lambda item: len(item[0]))[:3]
+    # The shortest texts are the operands.
+    shown = sorted(values.items(), key=lambda item: len(item[0]))[:3]
+    return ", ".join(f"{expression} = {_shown(value)}" for expression, value in shown) or "another value"
 
 
 def _shown(value: Any) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value)
+    if isinstance(value, Optional):
+        return "absent" if value is NONE else _shown(value.value)
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(sorted(map(str, value))) + "}"  # a whole domain: what it holds says enough
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -124,10 +124,11 @@ class Suggester:
             for change in helpful:
                 yield Suggestion("tolerate", _tolerate_text(alternative, [change]), (change,))
 
-    def _tolerating(self, alternative: Alternative) -> list[Change]:
+    def _tolerating(self, alternative: Alternative, *, all_devices: bool = False) -> list[Change]:
         selected, _ = self._problem.selected(alternative)
+        wanted = (1 << self._problem.view.size) - 1 if all_devices else selected
         taints: dict[Any, None] = {}
-        for number in bits(selected & ~alternative.mask):
+        for number in bits(wanted & ~alternative.mask):
             pool, position = self._problem.view.locate(number)
             taints.update(dict.fromkeys(pool.layout.traits[position].blocking_taints))
         return [
@@ -318,8 +319,8 @@ class Suggester:
         """Relax everything, then take back what turns out not to be needed."""
         held = self._held()
         changes: list[Change] = [{"op": "free", "devices": [device]} for device in held]
-        for alternative in self._alternatives:
-            changes += self._tolerating(alternative)
+        for alternative in self._alternatives if self._problem.features.DeviceTaints else ():
+            changes += self._tolerating(alternative, all_devices=True)
         changes += [change for change, _ in self._droppable()]
         for alternative in self._alternatives:
             if alternative.capacity is not None:
