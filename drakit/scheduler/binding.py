@@ -233,14 +233,17 @@ class Binder:
         """Somebody may be waiting for a binding condition."""
         self._changed.set()
 
-    async def bind(self, info: PodInfo, placement: Placement) -> None:
-        """PreBind and Bind. BindError when something could not be written."""
+    async def prebind(self, info: PodInfo, placement: Placement) -> None:
+        """Claims are allocated, reserved and ready. BindError when something could not be written."""
         try:
             await self._reserve(info, placement)
             if self._state.binding_conditions and placement.claims:
                 await self._await_conditions(info, placement)
         except BindError as error:
             raise BindError(f'running PreBind plugin "{PLUGIN}": {error}') from error
+
+    async def bind(self, info: PodInfo, placement: Placement) -> None:
+        """The pod gets its node."""
         try:
             await self._client.bind(info.pod, placement.node)
         except StatusError as error:

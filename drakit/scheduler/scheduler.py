@@ -16,13 +16,14 @@ from typing import Any
 from lightkube.models.core_v1 import Namespace, Node, Pod
 from lightkube.models.policy_v1 import PodDisruptionBudget
 from lightkube.models.resource_v1 import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from lightkube.models.scheduling_v1beta1 import PodGroup
 
 from drakit.api.errors import StatusError
 from drakit.api.gates import FeatureGates
 from drakit.client import Client, EventRecorder, Informers
 from drakit.clock import Clock, SystemClock
-from drakit.scheduler import hints
-from drakit.scheduler.binding import Binder, BindError
+from drakit.scheduler import groups, hints
+from drakit.scheduler.binding import Binder, BindError, timestamp
 from drakit.scheduler.claims import ClaimLookupError, allocation_of, key_of, reserved_for, uid_of
 from drakit.scheduler.decide import Attempt, Placement, decide
 from drakit.scheduler.extended import IMPLICIT_PREFIX
@@ -62,6 +63,8 @@ class Scheduler:
         self._recorder = recorder
         self._reporter = Reporter(client, recorder, self.clock)
         self._binder = Binder(client, informers.of(ResourceClaim), self.state, self.clock, recorder)
+        self._groups = groups.Groups()
+        self._gangs = self.state.gates.enabled("GenericWorkload")
         self._assumed: set[str] = set()  # UIDs of pods placed in memory, until the server shows them bound
         self._binding: set[str] = set()  # those of them whose writes are under way
         self._tasks: set[asyncio.Task[None]] = set()
@@ -95,6 +98,9 @@ class Scheduler:
             (ResourceClaim, lambda new: self._claim_set(None, new), self._claim_set, self._claim_gone),
             (Pod, lambda new: self._pod_set(None, new), self._pod_set, self._pod_gone),
         ]
+        if self._gangs:
+            group: Any = (PodGroup, self._group_set, lambda _, new: self._group_set(new), self._group_gone)
+            followed.insert(-1, group)
         for model, added, updated, deleted in followed:
             if not await self._is_served(model):
                 log.info("the server does not serve %s; going on without", model.__name__)
@@ -104,7 +110,7 @@ class Scheduler:
             self._handlers.append(informer.add_handler(added, updated, deleted))
 
     async def _is_served(self, model: Any) -> bool:
-        if model is not DeviceTaintRule:  # older clusters have it in older versions only, or not at all
+        if model not in (DeviceTaintRule, PodGroup):  # older clusters have it in older versions only, or not at all
             return True
         try:
             await self._client.list(model)
@@ -152,20 +158,113 @@ class Scheduler:
 
     def _attempt(self, waiting: Waiting) -> None:
         info = waiting.info
-        try:
-            outcome, attempt = decide(self.state, info, self.clock.now(), self._new_uid)
-        except SchedulingError as error:
-            self._failed(waiting, str(error))
+        if info.group is not None and self._gangs and self._groups.min_count(info.group):
+            self._attempt_gang(waiting, info.group)
             return
-        except Exception as error:  # a bug or an object we cannot read must not stop the other pods
-            log.exception("pod %s: deciding failed", info.key)
-            self._failed(waiting, f"internal error: {error}")
-            return
+        outcome, attempt = self._decide(info)
         if isinstance(outcome, Placement):
             self._assume(info, outcome)
             self._spawn(self._bind(waiting, outcome))
-        else:
+        elif isinstance(outcome, Diagnosis):
             self._rejected(waiting, outcome, attempt)
+        else:
+            self._failed(waiting, outcome)
+
+    def _decide(self, info: PodInfo) -> tuple[Placement | Diagnosis | str, Attempt | None]:
+        """As `decide`; a text when the attempt ended in an error."""
+        try:
+            return decide(self.state, info, self.clock.now(), self._new_uid)
+        except SchedulingError as error:
+            return str(error), None
+        except Exception as error:  # a bug or an object we cannot read must not stop the other pods
+            log.exception("pod %s: deciding failed", info.key)
+            return f"internal error: {error}", None
+
+    # -- a gang
+
+    def _attempt_gang(self, first: Waiting, key: str) -> None:
+        """All pods of the group that wait, together: enough of them fit, or none is placed."""
+        members = self._groups.members.get(key, {})
+        others = [w for uid in members if (w := self.queue.get(uid)) is not None and not w.gate]
+        gang = [first, *(w for each in others if (w := self.queue.take(each.info.uid)) is not None)]
+        gang.sort(key=lambda waiting: waiting.first_seen)
+        placed: list[tuple[Waiting, Placement]] = []
+        left: list[tuple[Waiting, Diagnosis | str, Attempt | None]] = []
+        for waiting in gang:
+            outcome, attempt = self._decide(waiting.info)
+            if isinstance(outcome, Placement):
+                self._assume(waiting.info, outcome)
+                placed.append((waiting, outcome))
+            else:
+                left.append((waiting, outcome, attempt))
+        there = sum(1 for uid in members if uid in self.state.nodes.placed)  # earlier ones and those just assumed
+        if there < self._groups.min_count(key):
+            self._give_up_gang(key, placed, left)
+            return
+        self._spawn(self._bind_gang(key, placed))
+        for waiting, outcome, attempt in left:
+            if isinstance(outcome, str):
+                self._failed(waiting, outcome)
+            else:
+                self._rejected(waiting, outcome, attempt)
+
+    def _give_up_gang(
+        self,
+        key: str,
+        placed: list[tuple[Waiting, Placement]],
+        left: list[tuple[Waiting, Diagnosis | str, Attempt | None]],
+    ) -> None:
+        for waiting, placement in placed:
+            self._binder.forget(waiting.info, placement)
+            self._assumed.discard(waiting.info.uid)
+            self._binding.discard(waiting.info.uid)
+        now = self.clock.monotonic()
+        plugins: frozenset[str] = frozenset((groups.PLUGIN,))
+        reason = ""
+        for waiting, outcome, attempt in left:
+            if isinstance(outcome, str):
+                self._failed(waiting, outcome)
+                reason = reason or outcome
+            else:
+                self._rejected(waiting, outcome, attempt)
+                plugins |= outcome.plugins
+                reason = reason or outcome.message()
+        for waiting, _ in placed:  # they wait for what helps the others
+            self.queue.unschedulable(waiting, plugins, now, self.state.claims.keys_of(waiting.info))
+            self._reporter.not_placed(waiting.info, "Unschedulable", f"{groups.UNSCHEDULABLE}: {reason}")
+        self._spawn(self._tell_group(key, reason))
+
+    async def _bind_gang(self, key: str, placed: list[tuple[Waiting, Placement]]) -> None:
+        """Every pod's claims first; only when all are written does the first pod get its node."""
+        for waiting, _ in placed:
+            await self._reporter.settled(waiting.info.uid)
+        results = await asyncio.gather(
+            *(self._binder.prebind(waiting.info, placement) for waiting, placement in placed), return_exceptions=True
+        )
+        failed = next((result for result in results if isinstance(result, BaseException)), None)
+        if failed is not None:
+            for waiting, placement in placed:
+                await self._binding_failed(waiting, placement, f"{groups.UNSCHEDULABLE}: {failed}")
+            await self._tell_group(key, str(failed))
+            return
+        await asyncio.gather(*(self._bind(waiting, placement, prepared=True) for waiting, placement in placed))
+        await self._tell_group(key, "")
+
+    async def _tell_group(self, key: str, message: str) -> None:
+        group = self._groups.objects.get(key)
+        reason = "Unschedulable" if message else "Scheduled"
+        patch = (
+            groups.condition_patch(group, timestamp(self.clock.now()), message=message, reason=reason)
+            if group
+            else None
+        )
+        if patch is None:
+            return
+        namespace, name = key.split("/", 1)
+        try:
+            await self._client.patch(PodGroup, name, patch, namespace=namespace, subresource="status")
+        except StatusError as error:
+            log.warning("writing the condition of pod group %s: %s", key, error)
 
     def _assume(self, info: PodInfo, placement: Placement) -> None:
         state = self.state
@@ -180,10 +279,12 @@ class Scheduler:
         if info.solitary or state.nodes.anti_affinity:
             hints.pod_came(self.queue, self.clock.monotonic())
 
-    async def _bind(self, waiting: Waiting, placement: Placement) -> None:
+    async def _bind(self, waiting: Waiting, placement: Placement, *, prepared: bool = False) -> None:
         info = waiting.info
         try:
             await self._reporter.settled(info.uid)
+            if not prepared:
+                await self._binder.prebind(info, placement)
             await self._binder.bind(info, placement)
         except asyncio.CancelledError:
             raise
@@ -361,6 +462,7 @@ class Scheduler:
             known.pods[uid] = known.pods[uid].with_version(pod)
             return
         info = PodInfo(pod)
+        self._groups.join(info)
         self.state.place(info, node)
         hints.pod_came(self.queue, self.clock.monotonic())
 
@@ -375,6 +477,9 @@ class Scheduler:
         if waiting is None:
             info = PodInfo(pod)
             waiting = self.queue.add(info, now)
+            if self._gangs and info.group is not None:
+                self._groups.join(info)
+                self._wake_group(info.group)
             if info.nominated_node:
                 self.state.nominated[uid] = (info, info.nominated_node)
         else:
@@ -390,6 +495,9 @@ class Scheduler:
         """PreEnqueue: pods with scheduling gates, and pods whose claims are not there, are not tried."""
         info = waiting.info
         gates = (info.pod.spec.schedulingGates if info.pod.spec else None) or ()
+        if self._gangs and (why := self._groups.gate(info)):
+            self.queue.gate(waiting, why)
+            return
         if gates:
             names = " ".join(gate.name for gate in gates)
             self.queue.gate(waiting, f"waiting for scheduling gates: [{names}]")
@@ -400,12 +508,34 @@ class Scheduler:
             except ClaimLookupError as error:
                 self.queue.gate(waiting, str(error), error.keys)
 
+    def _wake_group(self, key: str) -> None:
+        """A pod joined, or the group came or changed: the others may be let go."""
+        now = self.clock.monotonic()
+        for uid in self._groups.members.get(key, {}):
+            waiting = self.queue.get(uid)
+            if waiting is not None and (waiting.gate or groups.PLUGIN in waiting.plugins):
+                self.queue.activate(waiting, now)
+                self._gate(waiting)
+        self._wake.set()
+
+    def _group_set(self, group: PodGroup) -> None:
+        assert group.metadata is not None
+        key = f"{group.metadata.namespace}/{group.metadata.name}"
+        self._groups.objects[key] = group
+        self._wake_group(key)
+
+    def _group_gone(self, group: PodGroup) -> None:
+        assert group.metadata is not None
+        self._groups.objects.pop(f"{group.metadata.namespace}/{group.metadata.name}", None)
+
     def _pod_gone(self, pod: Pod) -> None:
         assert pod.metadata is not None
         self._leave(pod.metadata.uid or "")
 
     def _leave(self, uid: str) -> None:
         """The pod is gone or has finished: it waits for nothing and takes nothing."""
+        if (waiting := self.queue.get(uid)) is not None:
+            self._groups.leave(waiting.info)
         self.queue.delete(uid)
         self.state.nominated.pop(uid, None)
         if uid in self._binding:
@@ -415,6 +545,7 @@ class Scheduler:
         if node is None:
             return
         info = node.pods[uid]
+        self._groups.leave(info)
         self.state.displace(uid)
         hints.pod_gone(self.queue, info, node, self.clock.monotonic())
         self._wake.set()

@@ -1,0 +1,71 @@
+"""Pod groups (scheduling.k8s.io, gate GenericWorkload): the pods of a gang get their nodes and claims together, or none does.
+
+A gang's pods stay out of the queue until `minCount` of them exist. Then one attempt decides for all of them in assumed state;
+if too few fit, everything assumed is taken back.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lightkube.models.scheduling_v1beta1 import PodGroup
+
+from drakit.scheduler.pods import PodInfo
+
+UNSCHEDULABLE = "pod group is unschedulable"
+PLUGIN = "GangScheduling"
+CONDITION = "PodGroupInitiallyScheduled"
+
+
+class Groups:
+    def __init__(self) -> None:
+        self.objects: dict[str, PodGroup] = {}
+        self.members: dict[str, dict[str, None]] = {}  # group key -> UIDs of its pods, waiting or placed
+
+    def join(self, info: PodInfo) -> None:
+        if info.group is not None:
+            self.members.setdefault(info.group, {})[info.uid] = None
+
+    def leave(self, info: PodInfo) -> None:
+        if info.group is not None and (members := self.members.get(info.group)) is not None:
+            members.pop(info.uid, None)
+            if not members:
+                del self.members[info.group]
+
+    def min_count(self, key: str) -> int:
+        """0 for a group without a gang policy: its pods are placed one by one."""
+        group = self.objects.get(key)
+        policy = group.spec.schedulingPolicy if group is not None and group.spec else None
+        gang = policy.gang if policy is not None else None
+        return gang.minCount if gang is not None else 0
+
+    def gate(self, info: PodInfo) -> str:
+        """Why the pod is not to be tried yet; empty when it may be."""
+        key = info.group
+        if key is None:
+            return ""
+        if key not in self.objects:
+            return f'waiting for pods\'s pod group "{key.split("/", 1)[1]}" to appear in scheduling queue'
+        if len(self.members.get(key, ())) < self.min_count(key):
+            return "waiting for minCount pods from a gang to appear in scheduling queue"
+        return ""
+
+
+def condition_patch(
+    group: PodGroup, now: str, *, message: str = "", reason: str = "Scheduled"
+) -> dict[str, Any] | None:
+    """Status of the group after an attempt; a group that was scheduled once stays so. None: nothing new."""
+    status = "False" if message else "True"
+    known = next((c for c in (group.status.conditions if group.status else None) or () if c.type == CONDITION), None)
+    if known is not None and (known.status == "True" or (known.status, known.message) == (status, message)):
+        return None
+    meta = group.metadata
+    condition = {
+        "type": CONDITION,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": now,
+        "observedGeneration": (meta.generation if meta else None) or 0,
+    }
+    return {"status": {"conditions": [condition]}}
