@@ -1,0 +1,251 @@
+"""The scheduler at work in a whole cluster in this process: preemption, gangs, gates, released claims, wake-ups."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from lightkube.models.core_v1 import Pod
+from lightkube.models.events_v1 import Event
+from lightkube.models.resource_v1 import ResourceClaim
+from lightkube.models.scheduling_v1beta1 import PodGroup
+
+from drakit.api.errors import StatusError
+from drakit.api.gates import FeatureGates
+from drakit.cli.cluster import Cluster, Options
+from drakit.client import Client
+
+pytestmark = pytest.mark.slow
+
+API = "resource.k8s.io/v1"
+NS = "default"
+CLASS = "gpu.nvidia.com"
+
+
+def scenario(test: Callable[[Client], Awaitable[None]], **options: Any) -> None:
+    async def main() -> None:
+        async with Cluster(Options(listen=False, **{"nodes": 1, **options})) as cluster:
+            await until(lambda: account(cluster.admin), "the default service account")
+            await test(cluster.admin)
+
+    asyncio.run(main())
+
+
+async def account(client: Client) -> bool:
+    from lightkube.models.core_v1 import ServiceAccount
+
+    try:
+        await client.get(ServiceAccount, "default", namespace=NS)
+    except StatusError:
+        return False
+    return True
+
+
+async def until(holds: Callable[[], Awaitable[Any]], what: str, seconds: float = 15.0) -> Any:
+    for _ in range(int(seconds / 0.02)):
+        if value := await holds():
+            return value
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"waited for: {what}")
+
+
+def claim(name: str, count: int = 1) -> dict[str, Any]:
+    requests = [{"name": "r", "exactly": {"deviceClassName": CLASS, "allocationMode": "ExactCount", "count": count}}]
+    meta = {"name": name, "namespace": NS}
+    return {"apiVersion": API, "kind": "ResourceClaim", "metadata": meta, "spec": {"devices": {"requests": requests}}}
+
+
+def template(name: str, count: int = 1) -> dict[str, Any]:
+    made = claim(name, count)
+    return {**made, "kind": "ResourceClaimTemplate", "spec": {"spec": made["spec"]}}
+
+
+def pod(name: str, *, claims: str = "", templates: str = "", **spec: Any) -> dict[str, Any]:
+    body: dict[str, Any] = {"containers": [{"name": "c", "image": "i"}], "terminationGracePeriodSeconds": 0, **spec}
+    if claims or templates:
+        source = {"resourceClaimName": claims} if claims else {"resourceClaimTemplateName": templates}
+        body["resourceClaims"] = [{"name": "d", **source}]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": NS}, "spec": body}
+
+
+async def node_of(client: Client, name: str) -> str:
+    try:
+        found = await client.get(Pod, name, namespace=NS)
+    except StatusError:
+        return ""
+    return (found.spec.nodeName if found.spec else None) or ""
+
+
+async def reason(client: Client, name: str) -> str:
+    found = await client.get(Pod, name, namespace=NS)
+    conditions = (found.status.conditions if found.status else None) or ()
+    return next((c.message or "" for c in conditions if c.type == "PodScheduled" and c.status == "False"), "")
+
+
+def test_a_pod_of_higher_priority_gets_the_devices_of_a_lower_one() -> None:
+    async def test(client: Client) -> None:
+        base = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+        await client.create({**base, "metadata": {"name": "high"}, "value": 1000})
+        await client.create(template("two", 2))
+        for name in ("low-a", "low-b"):
+            await client.create(pod(name, templates="two"))
+        await until(lambda: both(client, "low-a", "low-b"), "two pods on four devices")
+        await client.create(pod("urgent", templates="two", priorityClassName="high"))
+        await until(lambda: node_of(client, "urgent"), "the urgent pod placed")
+        left = [p.metadata.name for p in (await client.list(Pod)).items if p.metadata]
+        assert sorted(left) in (["low-a", "urgent"], ["low-b", "urgent"])
+        events = (await client.list(Event)).items
+        assert any(e.reason == "Preempted" for e in events)
+
+    scenario(test)
+
+
+async def both(client: Client, *names: str) -> bool:
+    return all([await node_of(client, name) for name in names])
+
+
+def test_a_gated_pod_waits_and_its_claim_too() -> None:
+    async def test(client: Client) -> None:
+        await client.create(claim("c"))
+        await client.create(pod("gated", claims="c", schedulingGates=[{"name": "example.com/wait"}]))
+        await client.create(pod("other"))
+        await until(lambda: node_of(client, "other"), "the other pod placed")
+        assert not await node_of(client, "gated")
+        await client.patch(Pod, "gated", {"spec": {"schedulingGates": None}}, namespace=NS)
+        await until(lambda: node_of(client, "gated"), "the pod placed after its gate went")
+
+    scenario(test)
+
+
+def test_an_allocation_that_nobody_needs_is_given_back_for_a_pod_elsewhere() -> None:
+    async def test(client: Client) -> None:
+        await client.create(claim("c"))
+        terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-0"]}]}]
+        result = {"request": "r", "driver": CLASS, "pool": "node-0", "device": "gpu-0"}
+        allocation = {
+            "devices": {"results": [result]},
+            "nodeSelector": {"nodeSelectorTerms": terms},
+            "allocationTimestamp": "2026-01-01T00:00:00Z",
+        }
+        await client.patch(
+            ResourceClaim, "c", {"status": {"allocation": allocation}}, namespace=NS, subresource="status"
+        )
+        await client.create(pod("p", claims="c", nodeSelector={"kubernetes.io/hostname": "node-1"}))
+        assert await until(lambda: node_of(client, "p"), "the pod placed on the other node") == "node-1"
+        found = await client.get(ResourceClaim, "c", namespace=NS)
+        assert found.status is not None
+        assert found.status.allocation.devices.results[0].pool == "node-1"  # type: ignore[union-attr]
+
+    scenario(test, nodes=2)
+
+
+def test_freed_devices_wake_the_pods_that_lack_them() -> None:
+    async def test(client: Client) -> None:
+        await client.create(template("all", 4))
+        await client.create(pod("first", templates="all"))
+        await until(lambda: node_of(client, "first"), "the first pod placed")
+        await client.create(pod("second", templates="all"))
+        text = await until(lambda: reason(client, "second"), "a reason")
+        assert text.startswith("0/1 nodes are available: 1 cannot allocate all claims. preemption: ")
+        await client.delete(Pod, "first", namespace=NS)
+        await until(lambda: node_of(client, "second"), "the second pod placed")
+
+    scenario(test)
+
+
+def gang_pod(name: str, templates: str) -> dict[str, Any]:
+    return pod(name, templates=templates, schedulingGroup={"podGroupName": "gang"})
+
+
+def gang(count: int) -> dict[str, Any]:
+    meta = {"name": "gang", "namespace": NS}
+    return {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": meta,
+        "spec": {"schedulingPolicy": {"gang": {"minCount": count}}},
+    }
+
+
+GANGS = FeatureGates.parse("GenericWorkload=true,DRAWorkloadResourceClaims=true")
+
+
+def test_a_gang_gets_its_devices_together_or_not_at_all() -> None:
+    async def test(client: Client) -> None:
+        await client.create(template("two", 2))
+        await client.create(gang(3))
+        for index in range(2):
+            await client.create(gang_pod(f"g{index}", "two"))
+        await client.create(pod("other"))
+        await until(lambda: node_of(client, "other"), "an ordinary pod placed")
+        assert not await reason(client, "g0")  # too few of them: not even tried
+        await client.create(gang_pod("g2", "two"))  # six devices wanted, four there
+        await until(lambda: reason(client, "g0"), "the gang's reason")
+        claims = (await client.list(ResourceClaim)).items
+        assert len(claims) == 3
+        assert not any(c.status and c.status.allocation for c in claims)
+        assert not [await node_of(client, f"g{i}") for i in range(3) if await node_of(client, f"g{i}")]
+        group = await client.get(PodGroup, "gang", namespace=NS)
+        assert group.status is not None
+        assert [(c.type, c.status) for c in group.status.conditions or ()] == [("PodGroupInitiallyScheduled", "False")]
+
+    scenario(test, gates=GANGS)
+
+
+def test_a_gang_that_fits_is_placed_whole() -> None:
+    async def test(client: Client) -> None:
+        await client.create(template("two", 2))
+        for index in range(2):
+            await client.create(gang_pod(f"g{index}", "two"))
+        await client.create(gang(2))  # the group may come after its pods
+        await until(lambda: both(client, "g0", "g1"), "both placed")
+
+        async def told() -> bool:
+            group = await client.get(PodGroup, "gang", namespace=NS)
+            return bool(group.status and any(c.status == "True" for c in group.status.conditions or ()))
+
+        await until(told, "the group's condition")
+
+    scenario(test, gates=GANGS)
+
+
+def test_binding_waits_for_the_driver() -> None:
+    async def test(client: Client) -> None:
+        slice_ = {
+            "apiVersion": API, "kind": "ResourceSlice", "metadata": {"name": "fabric"},
+            "spec": {
+                "driver": "fabric.example.com", "allNodes": True,
+                "pool": {"name": "fabric", "generation": 1, "resourceSliceCount": 1},
+                "devices": [{"name": "d", "bindingConditions": ["Attached"], "bindingFailureConditions": ["Broken"]}],
+            },
+        }  # fmt: skip
+        await client.create(slice_)
+        selectors = [{"cel": {"expression": 'device.driver == "fabric.example.com"'}}]
+        await client.create(
+            {"apiVersion": API, "kind": "DeviceClass", "metadata": {"name": "fabric"}, "spec": {"selectors": selectors}}
+        )
+        made = claim("c")
+        made["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "fabric"
+        await client.create(made)
+        await client.create(pod("p", claims="c"))
+
+        async def reserved() -> bool:
+            found = await client.get(ResourceClaim, "c", namespace=NS)
+            return bool(found.status and found.status.reservedFor)
+
+        await until(reserved, "the claim reserved")
+        assert not await node_of(client, "p")
+        condition = {
+            "type": "Attached",
+            "status": "True",
+            "reason": "R",
+            "message": "M",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        device = {"driver": "fabric.example.com", "pool": "fabric", "device": "d", "conditions": [condition]}
+        await client.patch(ResourceClaim, "c", {"status": {"devices": [device]}}, namespace=NS, subresource="status")
+        await until(lambda: node_of(client, "p"), "the pod bound")
+
+    scenario(test)
