@@ -16,6 +16,8 @@ from drakit.apiserver import roles
 from drakit.apiserver.admission.claims import ClaimPrivileges
 from drakit.apiserver.admission.grants import RoleGrants
 from drakit.apiserver.admission.pods import DefaultTolerations, NewNodeTaint, Priority, ServiceAccount
+from drakit.apiserver.admission.policies import BINDINGS, POLICIES, Policies
+from drakit.apiserver.admission.policies import GROUP as POLICY_GROUP
 from drakit.apiserver.admission.quota import QuotaUsage, ResourceQuota
 from drakit.apiserver.auth import NO_OPINION, Admission, Attributes, Authorizer, Decision, UserInfo
 from drakit.apiserver.authn import TokenAuthenticator
@@ -117,6 +119,9 @@ def secure(
     for kind in kinds:
         if kind.plural != "events":
             feed(kind.group, kind.plural, _quota_feed(usage, kind.group))
+    validating = Policies(lookup, authorizer)
+    for plural in (POLICIES, BINDINGS):
+        feed(POLICY_GROUP, plural, validating.apply)
     privileges = ClaimPrivileges(lookup, authorizer, gates)
     admission: tuple[Admission, ...] = (
         NodeRestriction(lookup),
@@ -125,6 +130,7 @@ def secure(
         Priority(lookup),
         DefaultTolerations(lookup),
         RoleGrants(rbac, authorizer),
+        validating,
         *policies,
         ResourceQuota(lookup, usage),
     )

@@ -281,17 +281,6 @@ def test_policy_defaults() -> None:
     assert match["resourceRules"][0]["scope"] == "*"
 
 
-def test_policy_without_rules_or_checks_is_refused() -> None:
-    fields = [text.partition(":")[0] for text in causes(created, kind("ValidatingAdmissionPolicy", ADMISSION), obj({}))]
-    assert fields == ["spec.matchConstraints", "spec.validations", "spec.auditAnnotations"]
-
-
-def test_binding_does_not_both_deny_and_warn() -> None:
-    body = obj({"policyName": "p", "validationActions": ["Deny", "Warn"]})
-    (cause,) = causes(created, kind("ValidatingAdmissionPolicyBinding", ADMISSION), body)
-    assert cause.startswith("spec.validationActions: Invalid value: ")
-
-
 def test_priority_class_value_is_fixed_and_bounded() -> None:
     of = kind("PriorityClass", "scheduling.k8s.io")
     old = created(of, obj(value=5))
