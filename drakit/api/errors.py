@@ -3,7 +3,7 @@
     Exception
     └── StatusError            any API failure, raised by server and client alike; `.code` and `.reason` say which
     ValueError
-    └── quantity.QuantityError, gates.GateError, decode.DecodeError   (in their modules)
+    └── quantity.QuantityError, gates.GateError, manifests.ManifestError   (in their modules)
 
 A FieldError is a value, not an exception: validation collects them and `invalid` makes one StatusError of all.
 Texts are those of Kubernetes, because people and programs search for them.

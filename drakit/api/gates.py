@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["GATES", "FeatureGates", "Gate", "GateError"]
+__all__ = ["GATES", "FeatureGates", "Gate", "GateError", "known_gates"]
 
 
 class GateError(ValueError):

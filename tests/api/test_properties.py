@@ -141,6 +141,22 @@ def test_arbitrary_json_is_an_object_or_an_error(served: tuple[Kind, str], value
         pass
 
 
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.sampled_from([(kind, version.name) for kind in registry.KINDS for version in kind.versions]), st.data())
+def test_no_kind_raises_anything_else(served: tuple[Kind, str], data: st.DataObject) -> None:
+    kind, version = served
+    try:
+        decoded = strategy.decode(kind, version, data.draw(bodies(kind, version)))
+        decoded.obj["metadata"]["uid"] = "5d2f3a5e-0000-4000-8000-000000000000"
+        if kind.namespaced:
+            decoded.obj["metadata"].setdefault("namespace", "default")
+        stored, _ = strategy.create(kind, decoded.obj, context())
+    except StatusError:
+        return
+    json.dumps(strategy.encode(kind, version, stored), allow_nan=False)
+
+
 # Conversion
 
 
