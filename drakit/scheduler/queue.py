@@ -22,7 +22,18 @@ ACTIVE, BACKOFF, UNSCHEDULABLE, GATED = "active", "backoff", "unschedulable", "g
 class Waiting:
     """A pod in the queue (or just popped)."""
 
-    __slots__ = ("added", "attempts", "claim_keys", "first_seen", "gate", "info", "plugins", "state", "until")
+    __slots__ = (
+        "added",
+        "attempts",
+        "claim_keys",
+        "errored",
+        "first_seen",
+        "gate",
+        "info",
+        "plugins",
+        "state",
+        "until",
+    )
 
     def __init__(self, info: PodInfo, now: float) -> None:
         self.info = info
@@ -33,6 +44,7 @@ class Waiting:
         self.until = 0.0  # end of the backoff
         self.plugins: frozenset[str] = frozenset()  # who rejected it last
         self.gate = ""  # why it is not to be tried (PreEnqueue)
+        self.errored = False  # it backs off after an error
         self.claim_keys: frozenset[str] = frozenset()
 
 
@@ -40,7 +52,8 @@ class SchedulingQueue:
     def __init__(self) -> None:
         self._pods: dict[str, Waiting] = {}  # by UID: everything that waits
         self._active: list[tuple[int, float, int, Waiting]] = []
-        self._backoff: list[tuple[float, int, Waiting]] = []
+        self._backoff: list[tuple[float, int, Waiting]] = []  # woken before their time
+        self._errors: list[tuple[float, int, Waiting]] = []  # their attempt ended in an error
         self._by_plugin: dict[str, dict[str, Waiting]] = {}  # unschedulable, by rejecting plugin
         self._by_claim: dict[str, dict[str, Waiting]] = {}  # gated and unschedulable, by the claims they name
         self._order = count()
@@ -98,20 +111,31 @@ class SchedulingQueue:
         """The attempt ended in an error: again after a while, whatever happens."""
         self._leave(waiting)
         waiting.until = now + backoff(waiting.attempts)
+        waiting.errored = True
         self._pods[waiting.info.uid] = waiting
         self._back_off(waiting)
 
     # -- out
 
     def pop(self) -> Waiting | None:
+        """The next pod. With nothing else to do, one whose backoff is not over (upstream: SchedulerPopFromBackoffQ); a pod that
+        backs off after an error is not taken early."""
         while self._active:
             waiting = heappop(self._active)[3]
             if waiting.state == ACTIVE and self._pods.get(waiting.info.uid) is waiting:
-                del self._pods[waiting.info.uid]
-                waiting.state = ""
-                waiting.attempts += 1
-                return waiting
+                return self._taken(waiting)
+        while self._backoff:
+            waiting = heappop(self._backoff)[2]
+            if waiting.state == BACKOFF and not waiting.errored and self._pods.get(waiting.info.uid) is waiting:
+                return self._taken(waiting)
         return None
+
+    def _taken(self, waiting: Waiting) -> Waiting:
+        del self._pods[waiting.info.uid]
+        waiting.state = ""
+        waiting.errored = False
+        waiting.attempts += 1
+        return waiting
 
     def take(self, uid: str) -> Waiting | None:
         """Remove one pod, whatever its state: it goes with its group."""
@@ -169,10 +193,11 @@ class SchedulingQueue:
 
     def flush(self, now: float) -> None:
         """Backoffs that are over, and (upstream: every 30 s) pods that waited five minutes for any event."""
-        while self._backoff and self._backoff[0][0] <= now:
-            waiting = heappop(self._backoff)[2]
-            if waiting.state == BACKOFF and self._pods.get(waiting.info.uid) is waiting:
-                self._activate(waiting)
+        for heap in (self._backoff, self._errors):
+            while heap and heap[0][0] <= now:
+                waiting = heappop(heap)[2]
+                if waiting.state == BACKOFF and self._pods.get(waiting.info.uid) is waiting:
+                    self._activate(waiting)
 
     def flush_unschedulable(self, now: float) -> None:
         late = [w for w in self._pods.values() if w.state == UNSCHEDULABLE and now - w.added >= UNSCHEDULABLE_LIMIT]
@@ -180,18 +205,20 @@ class SchedulingQueue:
             self.activate(waiting, now)
 
     def next_deadline(self) -> float | None:
-        while self._backoff and self._backoff[0][2].state != BACKOFF:
-            heappop(self._backoff)
-        return self._backoff[0][0] if self._backoff else None
+        """When the next backoff after an error ends; the others are taken as soon as there is nothing else to do."""
+        while self._errors and self._errors[0][2].state != BACKOFF:
+            heappop(self._errors)
+        return self._errors[0][0] if self._errors else None
 
     @property
-    def has_active(self) -> bool:
+    def has_work(self) -> bool:
+        """Would `pop` give a pod?"""
         while self._active:
             waiting = self._active[0][3]
             if waiting.state == ACTIVE and self._pods.get(waiting.info.uid) is waiting:
                 return True
             heappop(self._active)
-        return False
+        return any(w.state == BACKOFF and not w.errored for _, _, w in self._backoff)
 
     # -- states
 
@@ -201,7 +228,8 @@ class SchedulingQueue:
 
     def _back_off(self, waiting: Waiting) -> None:
         waiting.state = BACKOFF
-        heappush(self._backoff, (waiting.until, next(self._order), waiting))
+        heap = self._errors if waiting.errored else self._backoff
+        heappush(heap, (waiting.until, next(self._order), waiting))
 
     def _index_claims(self, waiting: Waiting, keys: Iterable[str]) -> None:
         waiting.claim_keys = frozenset(keys)
@@ -223,6 +251,7 @@ class SchedulingQueue:
         waiting.plugins = frozenset()
         waiting.claim_keys = frozenset()
         waiting.gate = ""
+        waiting.errored = False
         waiting.state = ""
 
 

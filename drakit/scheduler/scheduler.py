@@ -143,7 +143,7 @@ class Scheduler:
         timeout = min(FLUSH_UNSCHEDULABLE, max(deadline - now, 0.0) if deadline is not None else FLUSH_UNSCHEDULABLE)
         if self._reporter.has_news:
             timeout = min(timeout, 1.0)
-        if self.queue.has_active and len(self._tasks) < BINDINGS:
+        if self.queue.has_work and len(self._tasks) < BINDINGS:
             return
         self._wake.clear()
         woken = asyncio.ensure_future(self._wake.wait())

@@ -58,13 +58,31 @@ def test_an_unschedulable_pod_waits_for_a_matching_event() -> None:
     assert queue.counts() == {"active": 0, "backoff": 0, "unschedulable": 1, "gated": 0}
 
 
-def test_an_event_during_the_backoff_is_not_lost() -> None:
+def test_a_pod_woken_during_its_backoff_lets_others_go_first() -> None:
     queue = SchedulingQueue()
-    rejected(queue, "p", "DynamicResources")
+    rejected(queue, "again", "DynamicResources", priority=5)
     hints.devices_changed(queue, 0.5)
-    assert queue.pop() is None
+    queue.add(info("new"), 0.5)
+    assert names(queue) == ["new", "again"]
+
+
+def test_a_pod_woken_during_its_backoff_has_its_place_back_when_it_is_over() -> None:
+    queue = SchedulingQueue()
+    rejected(queue, "again", "DynamicResources", priority=5)
+    hints.devices_changed(queue, 0.5)
+    queue.add(info("new"), 0.5)
     queue.flush(1.0)
-    assert names(queue) == ["p"]
+    assert names(queue) == ["again", "new"]
+
+
+def test_a_pod_is_not_taken_early_after_an_error() -> None:
+    queue = SchedulingQueue()
+    queue.add(info("p"), 0.0)
+    waiting = queue.pop()
+    assert waiting is not None
+    queue.failed(waiting, 0.0)
+    assert not queue.has_work
+    assert queue.pop() is None
 
 
 def test_a_new_node_wakes_only_pods_that_its_static_filters_accept() -> None:
