@@ -194,10 +194,9 @@ class Agent:
         self._pods = self._informers.of(Pod, fields=f"spec.nodeName={self.name}")
         self._informers.start()
         await self._pods.synced.wait()
-        leftovers = {
-            record.uid: record for record in sorted(await self.runtime.pods(), key=lambda r: (r.uid, r.attempt))
-        }
-        older = [r for r in await self.runtime.pods() if leftovers[r.uid] is not r]
+        records = sorted(await self.runtime.pods(), key=lambda r: (r.uid, r.attempt))
+        leftovers = {record.uid: record for record in records}
+        older = [r for r in records if leftovers[r.uid] is not r]
         for pod in self._pods.list():
             assert pod.metadata is not None
             worker = self._new_worker(pod)

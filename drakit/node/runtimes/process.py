@@ -88,13 +88,10 @@ class ProcessRuntime(LocalRuntime):
         if box.sandbox.config.hostname:
             args += ["--hostname", box.sandbox.config.hostname]
         for mount in sorted(box.config.mounts, key=lambda m: m.container_path.count("/")):
-            args += ["--ro-bind" if mount.read_only else "--bind", mount.host_path, mount.container_path]
+            args += ["--ro-bind" if mount.read_only else "--bind", mount.host_path, _inside(root, mount.container_path)]
         for edit in sorted(box.edits.mounts, key=lambda m: m["containerPath"].count("/")):
-            args += [
-                "--ro-bind" if "ro" in (edit.get("options") or ()) else "--bind",
-                edit["hostPath"],
-                edit["containerPath"],
-            ]
+            flag = "--ro-bind" if "ro" in (edit.get("options") or ()) else "--bind"
+            args += [flag, edit["hostPath"], _inside(root, edit["containerPath"])]
         for node in box.edits.device_nodes:
             args += ["--dev-bind", str(_device(box, node, security)), node["path"]]
         if security.user or security.group:
@@ -130,6 +127,27 @@ class ProcessRuntime(LocalRuntime):
 
     async def _clean(self, box: Box) -> None:
         rootfs.unmount(box.directory / "rootfs")
+
+
+def _inside(root: Path, path: str) -> str:
+    """Where a mount point really is: bubblewrap makes directories, but does not follow links on the way (/var/run -> /run)."""
+    parts = [p for p in path.split("/") if p]
+    done: list[str] = []
+    for _ in range(256):
+        if not parts:
+            break
+        part = parts.pop(0)
+        if part == "..":
+            done = done[:-1]
+            continue
+        here = root.joinpath(*done, part)
+        if here.is_symlink():
+            target = os.readlink(here)
+            done = [] if target.startswith("/") else done
+            parts = [p for p in target.split("/") if p and p != "."] + parts
+        else:
+            done.append(part)
+    return "/" + "/".join(done)
 
 
 def _inner_pid(pid: int) -> int:
