@@ -324,7 +324,27 @@ def _validate_stateful_set(obj: Object, ctx: WriteContext) -> Errors:
     errors += _counts(spec, "replicas", "minReadySeconds")
     if spec.get("serviceName"):
         errors += checks.dns_label(spec["serviceName"], "spec.serviceName")
-    return errors + validate_selector_and_template(obj, "statefulset")
+    policy_words = spec.get("persistentVolumeClaimRetentionPolicy") or {}
+    for name in ("whenDeleted", "whenScaled"):
+        if policy_words.get(name) not in ("Retain", "Delete"):
+            path = f"spec.persistentVolumeClaimRetentionPolicy.{name}"
+            errors.append(FieldError.not_supported(path, policy_words.get(name), ("Retain", "Delete")))
+    return errors + validate_selector_and_template(_without_host_names(obj), "statefulset")
+
+
+def _without_host_names(obj: Object) -> Object:
+    """The controller sets hostname and subdomain of the pods, whatever the template says."""
+    template = obj["spec"].get("template") or {}
+    pod_spec = {k: v for k, v in (template.get("spec") or {}).items() if k not in ("hostname", "subdomain")}
+    volumes = [
+        {"name": claim["metadata"].get("name", ""), "emptyDir": {}}
+        for claim in obj["spec"].get("volumeClaimTemplates") or ()
+    ]
+    if volumes:
+        names = {volume["name"] for volume in volumes}
+        own = [volume for volume in pod_spec.get("volumes") or () if volume.get("name") not in names]
+        pod_spec["volumes"] = [*volumes, *own]
+    return {**obj, "spec": {**obj["spec"], "template": {**template, "spec": pod_spec}}}
 
 
 def _validate_stateful_set_update(new: Object, old: Object, ctx: WriteContext) -> Errors:

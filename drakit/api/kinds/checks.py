@@ -6,6 +6,7 @@ A check returns the errors found, mostly none; paths are built only where someth
 from __future__ import annotations
 
 import functools
+import ipaddress
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -72,6 +73,14 @@ def positive(value: int | None, path: str) -> Errors:
 
 def immutable(new: Any, old: Any, path: str) -> Errors:
     return [] if new == old else [FieldError.invalid(path, new, "field is immutable")]
+
+
+def ip_address(value: str, path: str) -> Errors:
+    try:
+        ipaddress.ip_address(value)
+    except ValueError:
+        return [FieldError.invalid(path, value, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")]
+    return []
 
 
 def port_number(value: int, path: str) -> Errors:

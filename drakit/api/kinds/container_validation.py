@@ -33,6 +33,14 @@ _EPHEMERAL_FORBIDDEN = (
     "lifecycle",
 )
 _ONLY_SIDECARS = "may not be set for init containers without restartPolicy=Always"
+_PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
+# Fields of a security context that take one of a few words.
+_CONTEXT_WORDS = {
+    "fsGroupChangePolicy": ("Always", "OnRootMismatch"),
+    "supplementalGroupsPolicy": ("Merge", "Strict"),
+    "seLinuxChangePolicy": ("MountOption", "Recursive"),
+    "procMount": ("Default", "Unmasked"),
+}
 _NOT_EPHEMERAL = "cannot be set for an Ephemeral Container"
 _ENV_NAME_TEXT = "a valid environment variable name must consist only of printable ASCII characters other than '='"
 
@@ -62,7 +70,7 @@ def validate_containers(spec: Plain, path: str, around: Surroundings) -> Errors:
     for position, container in enumerate(inits):
         at = f"{path}.initContainers[{position}]"
         errors += _container(container, at, around)
-        errors += _restart_policy(container, at)
+        errors += _restart_policy(container, at, init=True)
         errors += _unique_name(container, at, seen)
         errors += _host_port_conflicts([container], f"{path}.initContainers")
         if container.get("restartPolicy") == "Always":
@@ -259,6 +267,9 @@ def _mounts(container: Plain, path: str, around: Surroundings) -> Errors:
                 text = "subPathExpr and subPath are mutually exclusive"
                 errors.append(FieldError.invalid(f"{at}.subPathExpr", mount["subPathExpr"], text))
             errors += descending_path(mount["subPathExpr"], f"{path}.subPathExpr")
+        propagation = mount.get("mountPropagation")
+        if propagation is not None and propagation not in _PROPAGATIONS:
+            errors.append(FieldError.not_supported(f"{path}.mountPropagation", propagation, _PROPAGATIONS))
     return errors
 
 
@@ -361,11 +372,11 @@ def _probe(probe: Plain, at: str, name: str) -> Errors:
     for field in _PROBE_NUMBERS:
         errors += checks.non_negative(probe.get(field), f"{at}.{field}")
     grace = probe.get("terminationGracePeriodSeconds")
+    if grace is not None and grace <= 0:
+        errors.append(FieldError.invalid(f"{at}.terminationGracePeriodSeconds", grace, "must be greater than 0"))
     if grace is not None and name == "readinessProbe":
         text = "must not be set for readinessProbes"
         errors.append(FieldError.invalid(f"{at}.terminationGracePeriodSeconds", grace, text))
-    elif grace is not None and grace <= 0:
-        errors.append(FieldError.invalid(f"{at}.terminationGracePeriodSeconds", grace, "must be greater than 0"))
     if name != "readinessProbe" and probe.get("successThreshold") != 1:
         errors.append(FieldError.invalid(f"{at}.successThreshold", probe.get("successThreshold", 0), "must be 1"))
     return errors
@@ -396,13 +407,15 @@ def _handler(handler: Plain, at: str) -> Errors:
     return errors
 
 
-def _restart_policy(container: Plain, at: str) -> Errors:
+def _restart_policy(container: Plain, at: str, *, init: bool = False) -> Errors:
     policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules") or ()
     errors: Errors = []
     if policy is None:
         if rules:
             text = "must specify restartPolicy when restart rules are used"
             errors.append(FieldError.required(f"{at}.restartPolicy", text))
+        if init:
+            return errors
     elif policy not in _RESTART_POLICIES:
         errors.append(FieldError.not_supported(f"{at}.restartPolicy", policy, _RESTART_POLICIES))
     if len(rules) > 20:
@@ -429,10 +442,13 @@ def security_context(context: Plain, path: str) -> Errors:
         if value is not None and not 0 <= value <= checks.MAX_INT32:
             text = f"must be between 0 and {checks.MAX_INT32}, inclusive"
             errors.append(FieldError.invalid(f"{path}.{name}", value, text))
-    change = context.get("fsGroupChangePolicy")
-    if change is not None and change not in ("Always", "OnRootMismatch"):
-        supported = ("Always", "OnRootMismatch")
-        errors.append(FieldError.not_supported(f"{path}.fsGroupChangePolicy", change, supported))
+    for position, group in enumerate(context.get("supplementalGroups") or ()):
+        if not 0 <= group <= checks.MAX_INT32:
+            text = f"must be between 0 and {checks.MAX_INT32}, inclusive"
+            errors.append(FieldError.invalid(f"{path}.supplementalGroups[{position}]", group, text))
+    for name, supported in _CONTEXT_WORDS.items():
+        if context.get(name) is not None and context[name] not in supported:
+            errors.append(FieldError.not_supported(f"{path}.{name}", context[name], supported))
     if context.get("seccompProfile") is not None:
         errors += _profile(context["seccompProfile"], f"{path}.seccompProfile", "seccomp")
     if context.get("appArmorProfile") is not None:

@@ -126,7 +126,7 @@ def _default_container(container: Plain) -> None:
             if source.get("fileKeyRef") and source["fileKeyRef"].get("optional") is None:
                 source["fileKeyRef"]["optional"] = False
     for name in _PROBES:
-        if container.get(name):
+        if container.get(name) is not None:
             _default_probe(container[name])
     lifecycle = container.get("lifecycle")
     if lifecycle:

@@ -26,7 +26,10 @@ Plain = dict[str, Any]
 Errors = list[FieldError]
 
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
+_POD_RESOURCES = ("cpu", "memory")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+# As Kubernetes names them in its paths, and what they are called in the API.
+_NEEDS_HOST_USERS = (("hostNetwork", "hostNetwork"), ("HostPID", "hostPID"), ("HostIPC", "hostIPC"))
 _TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
@@ -92,7 +95,22 @@ def validate_pod_spec(spec: Plain, path: str, meta: Plain | None) -> Errors:
         errors += _scheduling_gates(spec["schedulingGates"], f"{path}.schedulingGates")
     if spec.get("topologySpreadConstraints"):
         errors += _spread(spec["topologySpreadConstraints"], f"{path}.topologySpreadConstraints")
+    if spec.get("hostUsers") is False:
+        taken = [name for name, field in _NEEDS_HOST_USERS if spec.get(field)]
+        errors += [FieldError.forbidden(f"{path}.{name}", "when `hostUsers` is false") for name in taken]
+    if spec.get("hostnameOverride") is not None:
+        errors += _hostname_override(spec, f"{path}.hostnameOverride")
     return errors + _names_and_numbers(spec, path)
+
+
+def _hostname_override(spec: Plain, path: str) -> Errors:
+    errors: Errors = []
+    for field in ("setHostnameAsFQDN", "hostNetwork"):
+        if spec.get(field):
+            errors.append(FieldError.forbidden(path, f"may not be specified when {field} is true"))
+    if len(spec["hostnameOverride"]) > 64:
+        errors.append(FieldError.too_long(path, 64))
+    return errors + checks.subdomain(spec["hostnameOverride"], path)
 
 
 def _names_and_numbers(spec: Plain, path: str) -> Errors:
@@ -109,15 +127,25 @@ def _names_and_numbers(spec: Plain, path: str) -> Errors:
             errors += checks.dns_label(spec[name], f"{path}.{name}")
     if spec.get("tolerations"):
         errors += validate_tolerations(spec["tolerations"], f"{path}.tolerations")
+    for position, alias in enumerate(spec.get("hostAliases") or ()):
+        at = f"{path}.hostAliases[{position}]"
+        errors += checks.ip_address(alias.get("ip") or "", f"{at}.ip")
+        for index, name in enumerate(alias.get("hostnames") or ()):
+            errors += checks.subdomain(name, f"{at}.hostnames[{index}]")
     for name in ("priorityClassName", "runtimeClassName"):
         if spec.get(name):
             errors += checks.subdomain(spec[name], f"{path}.{name}")
     policy = spec.get("preemptionPolicy")
     if policy is not None:
         errors += checks.one_of(policy, ("PreemptLowerPriority", "Never"), f"{path}.preemptionPolicy")
-    for name, amount in (spec.get("overhead") or {}).items():
-        errors += checks.container_resource_name(name, f"{path}.overhead[{name}]")
-        errors += checks.resource_value(name, amount, f"{path}.overhead[{name}]")
+    if spec.get("overhead"):
+        errors += validate_resources({"limits": spec["overhead"]}, f"{path}.overhead", frozenset())
+    system = spec.get("os")
+    if system is not None and system.get("name") not in ("linux", "windows"):
+        if system.get("name"):
+            errors.append(FieldError.not_supported(f"{path}.os", system["name"], ("linux", "windows")))
+        else:
+            errors.append(FieldError.required(f"{path}.os.name", "cannot be empty"))
     return errors
 
 
@@ -126,6 +154,14 @@ def _pod_resources(resources: Plain, path: str, claims: frozenset[str]) -> Error
     if resources.get("claims") is not None:
         text = "claims may not be set for Resources at pod-level"
         errors.append(FieldError.forbidden(f"{path}.claims", text))
+    for name in ("limits", "requests"):
+        unsupported = [
+            key for key in resources.get(name) or () if key not in _POD_RESOURCES and not checks.is_huge_page(key)
+        ]
+        for key in unsupported:
+            errors.append(FieldError.not_supported(f"{path}.{name}[{key}]", key, ("cpu", "hugepages-", "memory")))
+        if unsupported:
+            resources = {**resources, name: {k: v for k, v in resources[name].items() if k not in unsupported}}
     return errors + validate_resources(resources, path, claims)
 
 
@@ -199,6 +235,14 @@ def _spread(constraints: list[Plain], path: str) -> Errors:
                 shown = "{" + f"{key}, {action}" + "}"
                 errors.append(FieldError.duplicate(f"{at}.{{topologyKey, whenUnsatisfiable}}", shown))
                 break
+        domains = constraint.get("minDomains")
+        errors += checks.positive(domains, f"{at}.minDomains")
+        if domains is not None and action != "DoNotSchedule":
+            text = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
+            errors.append(FieldError.invalid(f"{at}.minDomains", domains, text))
+        for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
+            if constraint.get(name) is not None and constraint[name] not in ("Honor", "Ignore"):
+                errors.append(FieldError.not_supported(f"{at}.{name}", constraint[name], ("Honor", "Ignore")))
         errors += checks.label_selector(constraint.get("labelSelector"), f"{at}.labelSelector")
     return errors
 
@@ -280,6 +324,4 @@ def _pod_term(term: Plain, path: str) -> Errors:
         errors += checks.dns_label(namespace, f"{path}.namespaces[{position}]")
     if not term.get("topologyKey"):
         errors.append(FieldError.required(f"{path}.topologyKey", "can not be empty"))
-    else:
-        errors += checks.qualified_name(term["topologyKey"], f"{path}.topologyKey")
-    return errors
+    return errors + checks.qualified_name(term.get("topologyKey") or "", f"{path}.topologyKey")

@@ -26,6 +26,41 @@ _HOST_PATH_TYPES = (
 )
 
 
+# The order in which Kubernetes looks: the first source found is the volume's, the others are too many.
+_ORDER = (
+    "emptyDir",
+    "hostPath",
+    "gitRepo",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "secret",
+    "nfs",
+    "iscsi",
+    "glusterfs",
+    "flocker",
+    "persistentVolumeClaim",
+    "rbd",
+    "cinder",
+    "cephfs",
+    "quobyte",
+    "downwardAPI",
+    "fc",
+    "flexVolume",
+    "configMap",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "storageos",
+    "projected",
+    "scaleIO",
+    "csi",
+    "ephemeral",
+    "image",
+)
+
+
 def validate_volumes(volumes: list[Plain] | None, path: str) -> tuple[frozenset[str], Errors]:
     """The names of the good volumes (a mount of a bad one is reported as well, as in Kubernetes), and the errors."""
     errors: Errors = []
@@ -48,7 +83,7 @@ def validate_volumes(volumes: list[Plain] | None, path: str) -> tuple[frozenset[
 
 
 def _source(volume: Plain, at: str) -> Errors:
-    given = [name for name, source in volume.items() if name != "name" and source is not None]
+    given = [name for name in _ORDER if volume.get(name) is not None]
     if not given:
         return [FieldError.required(at, "must specify a volume type")]
     errors = [FieldError.forbidden(f"{at}.{name}", "may not specify more than 1 volume type") for name in given[1:]]
