@@ -218,6 +218,14 @@ def _container_resource_texts(name: str) -> tuple[str, ...]:
     return tuple(texts)
 
 
+def resource_name(name: str, path: str) -> Errors:
+    """The name of any resource: a standard one, or one with a prefix."""
+    errors = qualified_name(name, path)
+    if not errors and "/" not in name and name not in _STANDARD_RESOURCES and not is_huge_page(name):
+        errors.append(FieldError.invalid(path, name, "must be a standard resource type or fully qualified"))
+    return errors
+
+
 def container_resource_name(name: str, path: str) -> Errors:
     return [FieldError.invalid(path, name, text) for text in _container_resource_texts(name)]
 

@@ -405,6 +405,16 @@ ENDPOINTS = entry.kind(
 
 # Quotas and limits
 
+_SCOPES = (
+    "Terminating",
+    "NotTerminating",
+    "BestEffort",
+    "NotBestEffort",
+    "PriorityClass",
+    "CrossNamespacePodAffinity",
+    "VolumeAttributesClass",
+)
+
 
 def _default_quota(quota: Object) -> None:
     round_resources((quota.get("spec") or {}).get("hard"))
@@ -413,7 +423,42 @@ def _default_quota(quota: Object) -> None:
 
 
 def _validate_quota(quota: Object, ctx: WriteContext) -> Errors:
-    return checks.resource_amounts((quota.get("spec") or {}).get("hard"), "spec.hard")
+    spec = quota.get("spec") or {}
+    errors = checks.resource_amounts(spec.get("hard"), "spec.hard")
+    scopes = spec.get("scopes") or []
+    for scope in scopes:
+        if scope not in _SCOPES:
+            errors.append(FieldError.invalid("spec.scopes", scopes, "unsupported scope"))
+    for pair in ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"}):
+        if pair <= set(scopes):
+            errors.append(FieldError.invalid("spec.scopes", scopes, "conflicting scopes"))
+    for term in (spec.get("scopeSelector") or {}).get("matchExpressions") or ():
+        errors += _scope_term(term, "spec.scopeSelector.matchExpressions")
+    return errors
+
+
+def _scope_term(term: Object, path: str) -> Errors:
+    errors: Errors = []
+    scope, operator, values = term.get("scopeName") or "", term.get("operator") or "", term.get("values") or []
+    if scope not in _SCOPES:
+        errors.append(FieldError.invalid(f"{path}.scopeName", scope, "unsupported scope"))
+    elif scope not in ("PriorityClass", "VolumeAttributesClass") and operator != "Exists":
+        text = (
+            "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
+            "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
+        )
+        errors.append(FieldError.invalid(f"{path}.operator", operator, text))
+    if operator in ("In", "NotIn"):
+        if not values:
+            text = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+            errors.append(FieldError.required(f"{path}.values", text))
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            text = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
+            errors.append(FieldError.invalid(f"{path}.values", values, text))
+    else:
+        errors.append(FieldError.invalid(f"{path}.operator", operator, "not a valid selector operator"))
+    return errors
 
 
 def _validate_quota_update(new: Object, old: Object, ctx: WriteContext) -> Errors:
@@ -461,10 +506,88 @@ def _default_limit_range(limits: Object) -> None:
                     del item[name]
 
 
+def _validate_limit_range(limits: Object, ctx: WriteContext) -> Errors:
+    errors: Errors = []
+    seen: set[str] = set()
+    for position, item in enumerate((limits.get("spec") or {}).get("limits") or ()):
+        at = f"spec.limits[{position}]"
+        kind = item.get("type") or ""
+        bad = checks.qualified_name(kind, f"{at}.type")
+        if not bad and "/" not in kind and kind not in ("Pod", "Container", "PersistentVolumeClaim"):
+            text = "must be a standard limit type or fully qualified"
+            bad = [FieldError.invalid(f"{at}.type", kind, text)]
+        errors += bad
+        if kind in seen:
+            errors.append(FieldError.duplicate(f"{at}.type", kind))
+        seen.add(kind)
+        errors += _limit_amounts(item, kind, at)
+    return errors
+
+
+def _limit_amounts(item: Object, kind: str, at: str) -> Errors:
+    errors: Errors = []
+    names = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"]
+    if kind == "Pod":
+        for name in ("default", "defaultRequest"):
+            names.remove(name)
+            if item.get(name):
+                errors.append(FieldError.forbidden(f"{at}.{name}", "may not be specified when `type` is 'Pod'"))
+    check = checks.container_resource_name if kind in ("Pod", "Container") else checks.resource_name
+    for name in names:
+        for key in item.get(name) or ():
+            errors += check(key, f"{at}.{name}[{key}]")
+    amounts = {name: item.get(name) or {} for name in names}
+    for low, high, field, shown, text in _LIMIT_ORDERS:
+        for key, amount in amounts.get(low, {}).items():
+            other = amounts.get(high, {}).get(key)
+            if other is not None and checks.quantity(amount) > checks.quantity(other):
+                value = amounts[shown][key]
+                errors.append(FieldError.invalid(f"{at}.{field}[{key}]", value, text.format(amount, other)))
+    return errors
+
+
+# (not more than this, the field blamed, whose value is shown, the text)
+_LIMIT_ORDERS = (
+    ("min", "max", "min", "min", "min value {} is greater than max value {}"),
+    (
+        "min",
+        "defaultRequest",
+        "defaultRequest",
+        "defaultRequest",
+        "min value {} is greater than default request value {}",
+    ),
+    (
+        "defaultRequest",
+        "max",
+        "defaultRequest",
+        "defaultRequest",
+        "default request value {} is greater than max value {}",
+    ),
+    (
+        "defaultRequest",
+        "default",
+        "defaultRequest",
+        "defaultRequest",
+        "default request value {} is greater than default limit value {}",
+    ),
+    ("min", "default", "default", "min", "min value {} is greater than default value {}"),
+    ("default", "max", "default", "max", "default value {} is greater than max value {}"),
+)
+
+
+def _validate_limit_range_update(new: Object, old: Object, ctx: WriteContext) -> Errors:
+    return _validate_limit_range(new, ctx)
+
+
 LIMIT_RANGE = entry.kind(
     core_v1.LimitRange,
     "limitranges",
-    Strategy(default={"": _default_limit_range}, validate_name=_SUBDOMAIN_NAME),
+    Strategy(
+        default={"": _default_limit_range},
+        validate=_validate_limit_range,
+        validate_update=_validate_limit_range_update,
+        validate_name=_SUBDOMAIN_NAME,
+    ),
     short_names=("limits",),
     delete_returns_status=_STATUS_ANSWER,
 )

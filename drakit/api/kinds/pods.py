@@ -77,6 +77,8 @@ def drop_disabled_spec(spec: Object, old: Object | None, ctx: WriteContext) -> N
                 (container.get("resources") or {}).pop("claims", None)
     if not enabled("ContainerStopSignals"):
         _drop_stop_signals(spec)
+    if not enabled("EvictionRequestAPI") and not (old or {}).get("evictionResponders"):
+        spec.pop("evictionResponders", None)
     if "schedulingGroup" in spec and not enabled("GenericWorkload") and not (old or {}).get("schedulingGroup"):
         spec.pop("schedulingGroup")
 

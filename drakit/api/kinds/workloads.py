@@ -59,10 +59,20 @@ _UNREADABLE = {"deployment": "invalid label selector", "statefulset": ""}
 
 def _matching_errors(selector: Object | None, template: Object, word: str) -> Errors:
     labels = (template.get("metadata") or {}).get("labels")
-    if checks.label_selector(selector, "") if selector else False:
+    if selector and checks.label_selector(selector, ""):
         if word not in _UNREADABLE:
             return []
-        return [FieldError.invalid("spec.selector", selector, _UNREADABLE[word])]
+        # Go writes the keys of a map in order.
+        labels_first = (
+            {"matchLabels": dict(sorted(selector["matchLabels"].items()))} if selector.get("matchLabels") else {}
+        )
+        return [
+            FieldError.invalid(
+                "spec.selector",
+                {**labels_first, **{k: v for k, v in selector.items() if k != "matchLabels"}},
+                _UNREADABLE[word],
+            )
+        ]
     empty = selector is not None and not selector.get("matchLabels") and not selector.get("matchExpressions")
     # No selector selects nothing, an empty one everything.
     if empty or (selector and selectors.matches_label_selector(selector, labels or {})):
