@@ -150,6 +150,13 @@ class Pool:
         self._views.clear()
         self._by_node = None
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether as many slices of the newest generation are published as they say."""
+        newest = max(record.generation for record in self.slices.values())
+        current = [record for record in self.slices.values() if record.generation == newest]
+        return len(current) == current[0].count
+
     def node_names(self) -> Iterator[str]:
         """Nodes that slices of the pool are bound to; "" for those that are bound to none."""
         return iter({record.node_name for record in self.slices.values()})

@@ -287,8 +287,15 @@ class Suggester:
                 yield Suggestion("complete-pool", text, (change,))
 
     def _completing(self) -> list[Change]:
-        waiting = [pool for pool in self._problem.view.pools if pool.status == INCOMPLETE]
-        return [{"op": "complete-pool", "pool": "/".join(pool.key)} for pool in waiting]
+        waiting = [pool.key for pool in self._problem.view.pools if pool.status == INCOMPLETE]
+        return [{"op": "complete-pool", "pool": "/".join(key)} for key in waiting]
+
+    def _completing_elsewhere(self) -> list[Change]:
+        here = {pool.key for pool in self._problem.view.pools}
+        waiting = [
+            key for key, pool in self._problem.inventory.pools.items() if key not in here and not pool.is_complete
+        ]
+        return [{"op": "complete-pool", "pool": "/".join(key)} for key in waiting[:_PLACES]]
 
     def _elsewhere(self) -> Iterator[Suggestion]:
         for change in self._other_places():
@@ -351,7 +358,8 @@ class Suggester:
             changes.append({"op": "declare-feature", "feature": "DRAOptionalNodeOperations"})
         self._tries = 0
         fewer: list[list[Change]] = [[], *self._fewer_requests()]
-        places: list[list[Change]] = [[], *([place] for place in self._other_places())]
+        waiting = self._completing_elsewhere()
+        places: list[list[Change]] = [[], *([place, *waiting] for place in self._other_places())]
         for extra in ([*place, *dropped] for place in places for dropped in fewer):
             every = [c for c in [*changes, *extra] if not _is_dropped(c, extra)]
             if self._fits(*every):
