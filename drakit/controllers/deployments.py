@@ -291,8 +291,10 @@ class DeploymentController:
     async def _set_revision(self, obj: Plain, text: str) -> Plain:
         if rollout.annotations_of(obj).get(rollout.REVISION) == text:
             return obj
-        # Upstream sends it with a status update, which lets annotations through.
-        return await self._patch_status(obj, {"metadata": {"annotations": {rollout.REVISION: text}}})
+        patch = {"metadata": {"annotations": {rollout.REVISION: text}}}
+        patched = await self._client.patch_plain(DEPLOYMENTS, name(obj), patch, namespace=namespace(obj))
+        self._deployments.observe(patched)
+        return patched
 
     async def _patch_status(self, obj: Plain, patch: Plain) -> Plain:
         patched = await self._client.patch_plain(

@@ -1,0 +1,235 @@
+"""Garbage, namespaces, pods of dead nodes, slices, finished Jobs, service accounts."""
+
+import pytest
+from lightkube.models.apps_v1 import Deployment, ReplicaSet
+from lightkube.models.batch_v1 import Job
+from lightkube.models.core_v1 import ConfigMap, Namespace, Node, Pod, ServiceAccount
+from lightkube.models.resource_v1 import ResourceClaim, ResourceSlice
+
+from drakit.api.errors import StatusError
+from drakit.client import Plain
+from tests.controllers import objects as make
+from tests.controllers.cluster import Cluster
+from tests.controllers.kubelet import run_pods
+
+GARBAGE = "garbage-collector-controller"
+
+
+def config(name: str, *owners: Plain, **metadata: object) -> Plain:
+    references = [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "name": owner["metadata"]["name"],
+            "uid": owner["metadata"]["uid"],
+            "blockOwnerDeletion": True,
+        }
+        for owner in owners
+    ]
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "ownerReferences": references, **metadata},
+    }
+
+
+async def configs(cluster: Cluster) -> list[str]:
+    return sorted(
+        obj["metadata"]["name"]
+        for obj in await cluster.list(ConfigMap, "default")
+        if obj["metadata"]["name"] != "kube-root-ca.crt"
+    )
+
+
+def test_dependents_go_with_their_owner(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        owner = await cluster.create(config("owner"))
+        child = await cluster.create(config("child", owner))
+        await cluster.create(config("grandchild", child))
+        await cluster.settle()
+        await cluster.delete(ConfigMap, "owner")
+        await cluster.settle()
+        assert await configs(cluster) == []
+
+    play(story, GARBAGE)
+
+
+def test_dependent_with_another_owner_stays_and_forgets_the_first(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        one, two = await cluster.create(config("one")), await cluster.create(config("two"))
+        await cluster.create(config("child", one, two))
+        await cluster.settle()
+        await cluster.delete(ConfigMap, "one")
+        await cluster.settle()
+        child = await cluster.get(ConfigMap, "child")
+        assert [owner["name"] for owner in child["metadata"]["ownerReferences"]] == ["two"]
+
+    play(story, GARBAGE)
+
+
+def test_foreground_deletion_waits_for_dependents(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        owner = await cluster.create(config("owner"))
+        await cluster.create(config("child", owner, finalizers=["example.com/hold"]))
+        await cluster.settle()
+        await cluster.delete(ConfigMap, "owner", propagation="Foreground")
+        await cluster.settle()
+        assert await configs(cluster) == ["child", "owner"]
+        assert (await cluster.get(ConfigMap, "child"))["metadata"]["deletionTimestamp"]
+        await cluster.patch(ConfigMap, "child", {"metadata": {"finalizers": None}})
+        await cluster.settle()
+        assert await configs(cluster) == []
+
+    play(story, GARBAGE)
+
+
+def test_orphaned_dependents_stay_without_owner(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        owner = await cluster.create(config("owner"))
+        await cluster.create(config("child", owner))
+        await cluster.settle()
+        await cluster.delete(ConfigMap, "owner", propagation="Orphan")
+        await cluster.settle()
+        assert await configs(cluster) == ["child"]
+        assert not (await cluster.get(ConfigMap, "child"))["metadata"].get("ownerReferences")
+
+    play(story, GARBAGE)
+
+
+def test_dependent_of_an_owner_that_never_was_is_deleted(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        ghost = {"metadata": {"name": "ghost", "uid": "11111111-1111-1111-1111-111111111111"}}
+        await cluster.create(config("child", ghost))
+        await cluster.settle()
+        assert await configs(cluster) == []
+
+    play(story, GARBAGE)
+
+
+def test_owner_of_the_same_name_but_another_uid_does_not_count(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(config("owner"))
+        await cluster.create(
+            config("child", {"metadata": {"name": "owner", "uid": "22222222-2222-2222-2222-222222222222"}})
+        )
+        await cluster.settle()
+        assert await configs(cluster) == ["owner"]
+
+    play(story, GARBAGE)
+
+
+def test_whole_deployment_goes(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.workload("Deployment", "d", replicas=3))
+        await cluster.settle()
+        assert len(await cluster.list(Pod)) == 3
+        await cluster.delete(Deployment, "d", propagation="Foreground")
+        await cluster.settle()
+        await run_pods(cluster)
+        await cluster.settle()
+        assert await cluster.list(Pod) == []
+        assert await cluster.list(ReplicaSet) == []
+        assert await cluster.list(Deployment) == []
+
+    play(story, GARBAGE, "deployment-controller", "replicaset-controller")
+
+
+def test_generated_claim_goes_with_its_pod(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.claim_template("t"))
+        await cluster.create(make.pod("p", template_claims={"gpu": "t"}))
+        await cluster.settle()
+        await cluster.delete(Pod, "p", grace_seconds=0)
+        await cluster.settle()
+        assert await cluster.list(ResourceClaim) == []
+
+    play(story, GARBAGE, "resourceclaim-controller")
+
+
+def test_namespace_goes_with_all_that_is_in_it(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}})
+        await cluster.create(
+            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "x", "namespace": "ns"}}
+        )
+        held = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "held", "namespace": "ns", "finalizers": ["example.com/hold"]},
+        }
+        await cluster.create(held)
+        await cluster.delete(Namespace, "ns")
+        await cluster.settle(2)
+        status = (await cluster.get(Namespace, "ns"))["status"]
+        assert status["phase"] == "Terminating"
+        told = {entry["type"]: (entry["status"], entry["message"]) for entry in status["conditions"]}
+        assert told["NamespaceContentRemaining"] == (
+            "True",
+            "Some resources are remaining: configmaps. has 1 resource instances",
+        )
+        assert (
+            told["NamespaceFinalizersRemaining"][1]
+            == "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"
+        )
+        assert await cluster.list(ServiceAccount, "ns") == []
+        await cluster.patch(ConfigMap, "held", {"metadata": {"finalizers": None}}, namespace="ns")
+        await cluster.settle(10)
+        with pytest.raises(StatusError, match="not found"):
+            await cluster.get(Namespace, "ns")
+
+    play(story, "namespace-controller")
+
+
+def test_every_namespace_has_its_service_account(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}})
+        await cluster.settle()
+        assert [each["metadata"]["name"] for each in await cluster.list(ServiceAccount, "ns")] == ["default"]
+        await cluster.delete(ServiceAccount, "default", namespace="ns")
+        await cluster.settle()
+        assert [each["metadata"]["name"] for each in await cluster.list(ServiceAccount, "ns")] == ["default"]
+
+    play(story, "serviceaccount-controller")
+
+
+def test_pods_of_a_node_that_is_gone_end_after_a_while(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.node("n"))
+        await cluster.create(make.pod("p", nodeName="n"))
+        await cluster.settle(100)
+        assert len(await cluster.list(Pod)) == 1
+        await cluster.delete(Node, "n")
+        await cluster.settle(30)
+        assert len(await cluster.list(Pod)) == 1  # the node may come back
+        await cluster.settle(20)
+        assert await cluster.list(Pod) == []
+
+    play(story, "pod-garbage-collector-controller")
+
+
+def test_slices_may_come_before_their_node_but_do_not_outlive_it(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.slice_("early", "n1"))
+        await cluster.settle(100)
+        await cluster.create(make.node("n1"))
+        await cluster.settle(400)
+        assert len(await cluster.list(ResourceSlice)) == 1
+        await cluster.delete(Node, "n1")
+        await cluster.settle(400)
+        assert await cluster.list(ResourceSlice) == []
+
+    play(story, "resourceslice-cleaner-controller")
+
+
+def test_finished_job_goes_after_its_ttl(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.job("j", ttlSecondsAfterFinished=30))
+        await cluster.settle(1)
+        await run_pods(cluster, lambda pod: "Succeeded")
+        await cluster.settle(20)
+        assert len(await cluster.list(Job)) == 1
+        await cluster.settle(15)
+        assert await cluster.list(Job) == []
+        assert await cluster.list(Pod) == []
+
+    play(story, "ttl-after-finished-controller", "job-controller", GARBAGE)
