@@ -83,6 +83,14 @@ def ip_address(value: str, path: str) -> Errors:
     return []
 
 
+def cidr(value: str, path: str) -> Errors:
+    try:
+        ipaddress.ip_interface(value if "/" in value else "")
+    except ValueError:
+        return [FieldError.invalid(path, value, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")]
+    return []
+
+
 def port_number(value: int, path: str) -> Errors:
     if 1 <= value <= 65535:
         return []
@@ -223,6 +231,14 @@ def resource_name(name: str, path: str) -> Errors:
     errors = qualified_name(name, path)
     if not errors and "/" not in name and name not in _STANDARD_RESOURCES and not is_huge_page(name):
         errors.append(FieldError.invalid(path, name, "must be a standard resource type or fully qualified"))
+    return errors
+
+
+def quota_resource_name(name: str, path: str) -> Errors:
+    errors = resource_name(name, path)
+    known = name in _STANDARD_RESOURCES - {"storage"} or name.startswith(("hugepages-", "requests.hugepages-"))
+    if "/" not in name and not known:
+        errors.append(FieldError.invalid(path, name, "must be a standard resource for quota"))
     return errors
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 from drakit.api.errors import FieldError
@@ -300,16 +301,21 @@ def _devices(container: Plain, path: str, around: Surroundings) -> Errors:
     return errors
 
 
-def validate_resources(resources: Plain, path: str, pod_claims_known: frozenset[str]) -> Errors:
+def validate_resources(
+    resources: Plain,
+    path: str,
+    pod_claims_known: frozenset[str],
+    check_name: Callable[[str, str], Errors] = checks.container_resource_name,
+) -> Errors:
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     errors: Errors = []
     for name, amount in limits.items():
         at = f"{path}.limits[{name}]"
-        errors += checks.container_resource_name(name, at)
+        errors += check_name(name, at)
         errors += checks.resource_value(name, amount, at)
     for name, amount in requests.items():
         at = f"{path}.requests[{name}]"
-        errors += checks.container_resource_name(name, at)
+        errors += check_name(name, at)
         errors += checks.resource_value(name, amount, at)
         errors += _request_within_limit(name, amount, limits.get(name), path)
     names = {*limits, *requests}

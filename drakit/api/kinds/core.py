@@ -89,6 +89,12 @@ NAMESPACE = entry.kind(
 
 
 def _default_node(node: Object) -> None:
+    spec = node.get("spec") or {}
+    first, cidrs = spec.get("podCIDR"), spec.get("podCIDRs")
+    if first and (not cidrs or cidrs[0] != first):
+        spec["podCIDRs"] = [first]
+    elif cidrs and not first:
+        spec["podCIDR"] = cidrs[0]
     status = node.get("status") or {}
     capacity = status.get("capacity")
     if capacity and not status.get("allocatable"):
@@ -112,8 +118,11 @@ def _validate_node(node: Object, ctx: WriteContext) -> Errors:
             text = "taints must be unique by key and effect pair"
             errors.append(FieldError(error.type, at, taint, text))
         seen.add((key, effect))
+    for position, cidr in enumerate(spec.get("podCIDRs") or ()):
+        errors += checks.cidr(cidr, f"spec.podCIDRs[{position}]")
     for name in ("capacity", "allocatable"):
-        errors += checks.resource_amounts(status.get(name), f"status.{name}")
+        for resource, amount in (status.get(name) or {}).items():
+            errors += checks.resource_value(resource, amount, f"status.{name}.{resource}")
     return errors
 
 
@@ -128,6 +137,7 @@ def _prepare_node(node: Object, ctx: WriteContext) -> None:
 def _drop_disabled_node(node: Object, ctx: WriteContext) -> None:
     spec = node.get("spec") or {}
     spec.pop("configSource", None)  # dynamic kubelet configuration is gone
+    (node.get("status") or {}).pop("config", None)
     if not ctx.gates.enabled("PodGroupPreemptionPolicy"):
         spec.pop("podPreemptionPolicy", None)
 
@@ -424,7 +434,10 @@ def _default_quota(quota: Object) -> None:
 
 def _validate_quota(quota: Object, ctx: WriteContext) -> Errors:
     spec = quota.get("spec") or {}
-    errors = checks.resource_amounts(spec.get("hard"), "spec.hard")
+    errors: Errors = []
+    for name, amount in (spec.get("hard") or {}).items():
+        errors += checks.quota_resource_name(name, f"spec.hard[{name}]")
+        errors += checks.resource_value(name, amount, f"spec.hard[{name}]")
     scopes = spec.get("scopes") or []
     for scope in scopes:
         if scope not in _SCOPES:

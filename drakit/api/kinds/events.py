@@ -51,15 +51,18 @@ def _from_core(event: Object) -> Object:
 
 
 def _validate(event: Object, ctx: WriteContext) -> Errors:
-    errors = _validate_namespace(event)
-    if event.get("eventTime"):  # only the new style sets it
-        errors += _validate_new_style(event)
-    return errors
+    return _validate_common(event, "reportingComponent")
 
 
 def _validate_strictly(event: Object, ctx: WriteContext) -> Errors:
     """A new event written through events.k8s.io."""
-    errors = _validate_new_style(event)
+    errors = _validate_common(event, "reportingController")
+    series = event.get("series")
+    if series is not None:
+        if series.get("count", 0) < 2:
+            errors.append(FieldError.invalid("series.count", "", "should be at least 2"))
+        if not series.get("lastObservedTime"):
+            errors.append(FieldError.required("series.lastObservedTime"))
     if not event.get("eventTime"):
         errors.append(FieldError.required("eventTime"))
     if event.get("type") not in ("Normal", "Warning"):
@@ -70,40 +73,39 @@ def _validate_strictly(event: Object, ctx: WriteContext) -> Errors:
     return errors
 
 
-def _validate_namespace(event: Object) -> Errors:
+def _validate_common(event: Object, controller_field: str) -> Errors:
+    """Only events of the new style have an eventTime, and only they must say who reports what."""
     involved = (event.get("involvedObject") or {}).get("namespace") or ""
     namespace = event["metadata"].get("namespace") or ""
-    matches = namespace in ("", "default") if not involved else involved == namespace
-    return (
-        [] if matches else [FieldError.invalid("involvedObject.namespace", involved, "does not match event.namespace")]
-    )
-
-
-def _validate_new_style(event: Object) -> Errors:
-    errors: Errors = []
-    controller, instance = event.get("reportingComponent") or "", event.get("reportingInstance") or ""
-    if not controller:
-        errors.append(FieldError.required("reportingController"))
+    if event.get("eventTime"):
+        matches = bool(involved) or namespace in ("default", "kube-system")
     else:
-        errors += checks.qualified_name(controller, "reportingController")
-    for name, value, limit in (
-        ("reportingInstance", instance, 128),
-        ("action", event.get("action") or "", 128),
-        ("reason", event.get("reason") or "", 128),
-    ):
+        matches = namespace in ("", "default") if not involved else involved == namespace
+    errors: Errors = []
+    if not matches:
+        errors.append(FieldError.invalid("involvedObject.namespace", involved, "does not match event.namespace"))
+    return errors + _validate_reporter(event, controller_field) if event.get("eventTime") else errors
+
+
+def _validate_reporter(event: Object, controller_field: str) -> Errors:
+    errors: Errors = []
+    controller = event.get("reportingComponent") or ""
+    if not controller:
+        errors.append(FieldError.required(controller_field))
+    errors += checks.qualified_name(controller, controller_field)
+    for name in ("reportingInstance", "action", "reason"):
+        value = event.get(name) or ""
         if not value:
             errors.append(FieldError.required(name))
-        elif formats.length(value) > limit:
-            errors.append(FieldError.invalid(name, "", f"can have at most {limit} characters"))
+        elif formats.length(value) > 128:
+            errors.append(FieldError.invalid(name, "", "can have at most 128 characters"))
     if formats.length(event.get("message") or "") > 1024:
         errors.append(FieldError.invalid("message", "", "can have at most 1024 characters"))
-    if event.get("type") not in ("Normal", "Warning"):
-        errors.append(FieldError.invalid("type", "", "has invalid value: " + (event.get("type") or "")))
     return errors
 
 
 def _validate_update(new: Object, old: Object, ctx: WriteContext) -> Errors:
-    return _validate_namespace(new)
+    return _validate(new, ctx)
 
 
 def _source(event: Object) -> str:

@@ -154,15 +154,14 @@ def _pod_resources(resources: Plain, path: str, claims: frozenset[str]) -> Error
     if resources.get("claims") is not None:
         text = "claims may not be set for Resources at pod-level"
         errors.append(FieldError.forbidden(f"{path}.claims", text))
-    for name in ("limits", "requests"):
-        unsupported = [
-            key for key in resources.get(name) or () if key not in _POD_RESOURCES and not checks.is_huge_page(key)
-        ]
-        for key in unsupported:
-            errors.append(FieldError.not_supported(f"{path}.{name}[{key}]", key, ("cpu", "hugepages-", "memory")))
-        if unsupported:
-            resources = {**resources, name: {k: v for k, v in resources[name].items() if k not in unsupported}}
-    return errors + validate_resources(resources, path, claims)
+    return errors + validate_resources(resources, path, claims, _pod_resource_name)
+
+
+def _pod_resource_name(name: str, path: str) -> Errors:
+    errors = checks.resource_name(name, path)
+    if name not in _POD_RESOURCES and not checks.is_huge_page(name):
+        errors.append(FieldError.not_supported(path, name, ("cpu", "hugepages-", "memory")))
+    return errors
 
 
 def _host_network_ports(spec: Plain, path: str) -> Errors:

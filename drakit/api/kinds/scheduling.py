@@ -19,7 +19,7 @@ _SYSTEM = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_0
 
 
 def _default_priority_class(obj: Object) -> None:
-    if not obj.get("preemptionPolicy"):
+    if obj.get("preemptionPolicy") is None:
         obj["preemptionPolicy"] = "PreemptLowerPriority"
 
 
