@@ -308,6 +308,7 @@ def test_pool_status_is_answered_once() -> None:
         ({"limit": 1001}, "limit"),
         ({"limit": 0}, "limit"),
         ({"poolName": "a//b"}, "poolName"),
+        ({"poolName": ""}, "poolName"),
         ({"driver": "-"}, "driver"),
     ],
 )

@@ -84,8 +84,9 @@ def pool_name(name: str, path: str) -> list[FieldError]:
     return errors
 
 
-def declared_pool_name(name: str, path: str) -> list[FieldError]:
-    if not name:
+def declared_pool_name(name: str, path: str, *, optional: bool = False) -> list[FieldError]:
+    """`optional` where absence is allowed: "" is then a name, and a wrong one."""
+    if not name and not optional:
         return [FieldError.required(path).as_declared()]
     errors = [FieldError.too_long(path, 253)] if formats.length(name) > 253 else []
     for position, part in enumerate(name.split("/")):

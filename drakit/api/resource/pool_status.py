@@ -48,7 +48,7 @@ def _validate(new: Object, ctx: WriteContext) -> list[FieldError]:
     spec = new["spec"]
     errors = _driver(spec.get("driver") or "", "spec.driver")
     if spec.get("poolName") is not None:
-        errors += names.declared_pool_name(spec["poolName"], "spec.poolName")
+        errors += names.declared_pool_name(spec["poolName"], "spec.poolName", optional=True)
     if (spec.get("limit") or 0) > _MAX_POOLS:
         detail = f"must be less than or equal to {_MAX_POOLS}"
         errors.append(FieldError.invalid("spec.limit", spec["limit"], detail).as_declared())
@@ -95,7 +95,8 @@ def _pool(pool: Object, path: str) -> list[FieldError]:
     for name in ("totalDevices", "allocatedDevices", "availableDevices", "unavailableDevices"):
         errors += _at_least(pool, name, path, 0)
     if pool.get("nodeName") is not None:
-        errors += names.declared_class_name(pool["nodeName"], f"{path}.nodeName")
+        details = formats.dns_subdomain(pool["nodeName"], formats.BYTES)
+        errors += [FieldError.invalid(f"{path}.nodeName", pool["nodeName"], detail).as_declared() for detail in details]
     if formats.length(pool.get("validationError") or "") > 256:
         errors.append(FieldError.too_long(f"{path}.validationError", 256).as_declared())
     errors += checks.at_most(pool.get("partitionSummary"), 32, lambda item, here: [], f"{path}.partitionSummary")
