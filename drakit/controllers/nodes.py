@@ -8,7 +8,6 @@ of all zones is down: then it is more likely us who are cut off (pkg/controller/
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 
 from lightkube.models.coordination_v1 import Lease
 from lightkube.models.core_v1 import Node, Pod
@@ -48,7 +47,7 @@ _WORKERS = 8
 _GRACE = 50.0
 _STARTUP_GRACE = 60.0
 _EVICTIONS_PER_SECOND = 0.1
-_RETRY = 1.0
+_LOOK_AROUND = 5.0
 
 
 def wanted_taints(node: Plain) -> list[tuple[str, str]]:
@@ -79,7 +78,7 @@ class NodeLifecycleController:
         self.loop = ControlLoop("node_lifecycle", self.reconcile, context, workers=_WORKERS)
         self._seen: dict[str, tuple[float, object]] = {}  # node -> when its heartbeat last changed, and to what
         self._buckets: dict[str, TokenBucket] = {}
-        self._down: dict[str, set[str]] = defaultdict(set)  # zone -> nodes that are not ready
+        self._down: dict[str, float] = {}  # nodes that are not ready, and since when
         self._nodes = context.informers.plain(Node)
         self._leases = context.informers.plain(Lease, namespace="kube-node-lease")
         self._pods = context.informers.plain(Pod)
@@ -92,7 +91,10 @@ class NodeLifecycleController:
         await self.loop.run()
 
     def _changed(self, node: Plain) -> None:
-        (self._down[_zone(node)].discard if is_true(node, "Ready") else self._down[_zone(node)].add)(name(node))
+        if is_true(node, "Ready"):
+            self._down.pop(name(node), None)
+        else:
+            self._down.setdefault(name(node), self._clock.monotonic())
         self.loop.add(name(node))
 
     def _updated(self, old: Plain, new: Plain) -> None:
@@ -106,7 +108,7 @@ class NodeLifecycleController:
 
     def _removed(self, node: Plain) -> None:
         self._seen.pop(name(node), None)
-        self._down[_zone(node)].discard(name(node))
+        self._down.pop(name(node), None)
 
     def _renewed(self, lease: Plain) -> None:
         node_name = name(lease)
@@ -131,7 +133,10 @@ class NodeLifecycleController:
         wait = await self._taint(node)
         if not is_true(node, "Ready") and condition(node, "Ready") is not None:
             await self._mark_pods(node)
-        return min((seconds for seconds in (wait, left if left > 0 else None) if seconds is not None), default=grace)
+        waits = [seconds for seconds in (wait, left if left > 0 else None) if seconds is not None]
+        if name(node) in self._down and len(self._down) >= len(self._nodes):
+            waits.append(_LOOK_AROUND)
+        return min(waits, default=grace)
 
     async def _mark_unknown(self, node: Plain) -> Plain:
         stamp = format_time(self._clock.now())
@@ -160,6 +165,8 @@ class NodeLifecycleController:
         """Bring our taints in line; NoExecute waits for its turn. Returns the seconds to wait."""
         present = spec(node).get("taints") or []
         wanted = wanted_taints(node)
+        if len(self._down) >= len(self._nodes):  # everything is down: more likely it is us who are cut off
+            wanted = [pair for pair in wanted if pair[1] != "NoExecute"]
         have = {(taint["key"], taint["effect"]) for taint in present if taint["key"] in _OURS}
         wait: float | None = None
         for pair in [pair for pair in wanted if pair[1] == "NoExecute" and pair not in have]:
@@ -183,9 +190,9 @@ class NodeLifecycleController:
 
     def _may_evict(self, node: Plain) -> float:
         """0, or the seconds to wait before this node's pods may be driven away."""
-        total = len(self._nodes)
-        if total > 1 and sum(map(len, self._down.values())) >= total:
-            return _RETRY  # everything is down
+        left = self._down.get(name(node), 0.0) + _LOOK_AROUND - self._clock.monotonic()
+        if left > 0:
+            return left  # see first whether the others are down too
         bucket = self._buckets.setdefault(_zone(node), TokenBucket(self._clock, _EVICTIONS_PER_SECOND, 1))
         return bucket.take()
 

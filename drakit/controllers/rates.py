@@ -6,6 +6,8 @@ from drakit.clock import Clock
 
 __all__ = ["TokenBucket"]
 
+_ROUNDING = 1e-6
+
 
 class TokenBucket:
     def __init__(self, clock: Clock, per_second: float, burst: int) -> None:
@@ -17,7 +19,7 @@ class TokenBucket:
         now = self._clock.monotonic()
         self._tokens = min(self._burst, self._tokens + (now - self._at) * self._per_second)
         self._at = now
-        if self._tokens >= 1:
+        if self._tokens >= 1 - _ROUNDING:
             self._tokens -= 1
             return 0.0
-        return (1 - self._tokens) / self._per_second if self._per_second else 3600.0
+        return (1 - self._tokens) / self._per_second

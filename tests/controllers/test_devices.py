@@ -1,0 +1,333 @@
+"""Device taints and pool status."""
+
+from datetime import UTC, datetime
+
+import pytest
+from lightkube.models.core_v1 import Event, Pod
+from lightkube.models.resource_v1 import DeviceTaintRule, ResourceClaim, ResourceSlice
+from lightkube.models.resource_v1alpha3 import ResourcePoolStatusRequest
+
+from drakit.client import Plain
+from drakit.controllers import device_taint_decisions as decisions
+from drakit.controllers.pool_views import pool_request_status
+from tests.controllers import objects as make
+from tests.controllers.cluster import Cluster
+from tests.controllers.kubelet import allocate, bind
+
+TAINTS, CLAIMS = "device-taint-eviction-controller", "resourceclaim-controller"
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+async def pod_on_device(
+    cluster: Cluster, name: str = "p", device: str = "dev-0", tolerations: list[Plain] | None = None
+) -> None:
+    await cluster.create(make.claim(f"{name}-claim"))
+    await cluster.create(make.pod(name, claims={"gpu": f"{name}-claim"}))
+    await allocate(cluster, f"{name}-claim", name, device=device, tolerations=tolerations)
+    await bind(cluster, name, "node-1")
+
+
+async def pods(cluster: Cluster) -> list[str]:
+    return [pod["metadata"]["name"] for pod in await cluster.list(Pod)]
+
+
+async def condition(cluster: Cluster, rule: str) -> Plain:
+    (found,) = (await cluster.get(DeviceTaintRule, rule))["status"]["conditions"]
+    return found
+
+
+def test_rule_evicts_says_so_and_frees_the_claim(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.slice_("s", "node-1", 2))
+        await pod_on_device(cluster)
+        await pod_on_device(cluster, "other", "dev-1")
+        await cluster.patch(Pod, "p", {"metadata": {"finalizers": ["example.com/hold"]}})
+        await cluster.create(make.rule("r", driver="gpu.example.com", device="dev-0"))
+        await cluster.settle(1)
+        pod = await cluster.get(Pod, "p")
+        assert pod["metadata"]["deletionTimestamp"]
+        target = next(entry for entry in pod["status"]["conditions"] if entry["type"] == "DisruptionTarget")
+        assert (target["status"], target["reason"]) == ("True", "DeletionByDeviceTaintManager")
+        assert [
+            event["message"] for event in await cluster.list(Event) if event["reason"] == "DeviceTaintManagerEviction"
+        ] == ["Marking for deletion"]
+        await cluster.patch(Pod, "p", {"metadata": {"finalizers": None}})
+        await cluster.settle(12)
+        assert await pods(cluster) == ["other"]
+        assert not (await cluster.get(ResourceClaim, "p-claim"))["status"].get("allocation")
+        found = await condition(cluster, "r")
+        assert (found["status"], found["reason"], found["message"]) == (
+            "False",
+            "Completed",
+            "1 pod evicted since starting the controller.",
+        )
+        assert cluster.context is not None
+        assert "device_taint_eviction_controller_pod_deletions_total 1" in cluster.context.metrics.render()
+
+    play(story, TAINTS, CLAIMS)
+
+
+def test_toleration_seconds_delay_the_eviction_and_the_rule_counts_down(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await pod_on_device(
+            cluster, tolerations=[{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}]
+        )
+        await cluster.create(make.rule("r", driver="gpu.example.com"))
+        await cluster.settle(1)
+        found = await condition(cluster, "r")
+        assert (found["status"], found["reason"], found["message"]) == (
+            "True",
+            "PodsPendingEviction",
+            "1 pod needs to be evicted in 1 namespace.",
+        )
+        await cluster.settle(25)
+        assert await pods(cluster) == ["p"]
+        await cluster.settle(20)
+        assert await pods(cluster) == []
+        assert (await condition(cluster, "r"))["reason"] == "Completed"
+
+    play(story, TAINTS, CLAIMS)
+
+
+def test_rule_taken_back_in_time_cancels_the_eviction(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await pod_on_device(
+            cluster, tolerations=[{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}]
+        )
+        await cluster.create(make.rule("r", driver="gpu.example.com"))
+        await cluster.settle(5)
+        await cluster.delete(DeviceTaintRule, "r")
+        await cluster.settle(60)
+        assert await pods(cluster) == ["p"]
+        assert "Cancelling deletion" in [event["message"] for event in await cluster.list(Event)]
+
+    play(story, TAINTS, CLAIMS)
+
+
+@pytest.mark.parametrize(
+    ("toleration", "stays"),
+    [
+        pytest.param({"operator": "Exists", "effect": "NoExecute"}, True, id="tolerated"),
+        pytest.param({"operator": "Exists"}, False, id="no-effect-does-not-count-here"),
+        pytest.param(
+            {"key": "example.com/bad", "operator": "Equal", "value": "yes", "effect": "NoExecute"}, True, id="equal"
+        ),
+        pytest.param(
+            {"key": "example.com/bad", "operator": "Equal", "value": "no", "effect": "NoExecute"},
+            False,
+            id="other-value",
+        ),
+        pytest.param({"key": "else", "operator": "Exists", "effect": "NoExecute"}, False, id="other-key"),
+        pytest.param(
+            {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": -5}, False, id="negative-seconds"
+        ),
+    ],
+)
+def test_which_tolerations_keep_a_pod(play, toleration: Plain, stays: bool) -> None:
+    async def story(cluster: Cluster) -> None:
+        await pod_on_device(cluster, tolerations=[toleration])
+        await cluster.create(make.rule("r", driver="gpu.example.com"))
+        await cluster.settle(2)
+        assert (await pods(cluster) == ["p"]) is stays
+
+    play(story, TAINTS)
+
+
+def test_taint_in_a_slice_evicts_and_only_the_newest_generation_counts(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.slice_("s", "node-1", 1))
+        await pod_on_device(cluster)
+        await cluster.settle(1)
+        tainted = [{"name": "dev-0", "taints": [{"key": "k", "effect": "NoExecute"}]}]
+        await cluster.create(make.slice_("old", "node-1", tainted, generation=0))
+        await cluster.settle(1)
+        assert await pods(cluster) == ["p"]
+        await cluster.patch(ResourceSlice, "s", {"spec": {"devices": tainted}})
+        await cluster.settle(1)
+        assert await pods(cluster) == []
+
+    play(story, TAINTS)
+
+
+def test_effect_none_counts_and_does_nothing(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.slice_("s", "node-1", 3))
+        await pod_on_device(cluster)
+        await cluster.create(make.rule("dry", "None", driver="gpu.example.com"))
+        await cluster.settle(30)
+        assert await pods(cluster) == ["p"]
+        assert (await condition(cluster, "dry"))["message"] == (
+            "3 published devices selected. 1 allocated device selected. 1 pod would be evicted in 1 namespace if the effect was NoExecute. "
+            "This information will not be updated again. Recreate the DeviceTaintRule to trigger an update."
+        )
+
+    play(story, TAINTS)
+
+
+def test_evictions_have_a_bounded_rate(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        bucket = cluster.controllers[0]._bucket  # type: ignore[attr-defined]
+        bucket._burst, bucket._tokens, bucket._per_second = 2, 2.0, 1.0
+        for number in range(5):
+            await pod_on_device(cluster, f"p{number}", f"dev-{number}")
+        await cluster.create(make.rule("r", driver="gpu.example.com"))
+        await cluster.settle()
+        assert len(await pods(cluster)) == 3
+        await cluster.settle(1.5)
+        assert len(await pods(cluster)) == 2
+        await cluster.settle(5)
+        assert await pods(cluster) == []
+
+    play(story, TAINTS)
+
+
+def test_rule_touches_only_the_claims_it_selects(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        for number in range(30):
+            await pod_on_device(cluster, f"p{number}", f"dev-{number}")
+        await cluster.settle(1)
+        loop = cluster.controllers[0].loop
+        before = loop.reconciles
+        await cluster.create(make.rule("r", driver="gpu.example.com", device="dev-7"))
+        await cluster.settle(1)
+        assert loop.reconciles - before <= 4
+        assert len(await pods(cluster)) == 29
+
+    play(story, TAINTS)
+
+
+@pytest.mark.parametrize(
+    ("selector", "matches"),
+    [
+        ({}, True),
+        ({"driver": "d"}, True),
+        ({"pool": "x"}, False),
+        ({"driver": "d", "pool": "p", "device": "v"}, True),
+        (None, False),
+    ],
+)
+def test_rule_selectors(selector: Plain | None, matches: bool) -> None:
+    rule = {"metadata": {"uid": "u"}, "spec": {} if selector is None else {"deviceSelector": selector}}
+    assert decisions.rule_matches(rule, {"driver": "d", "pool": "p", "device": "v"}) is matches
+
+
+# Pool status.
+
+
+def request(**spec: object) -> Plain:
+    return {"metadata": {"name": "q"}, "spec": {"driver": "gpu.example.com", **spec}}
+
+
+def allocated(*devices: Plain) -> Plain:
+    results = [{"driver": "gpu.example.com", "pool": "n", "request": "r", **device} for device in devices]
+    return {"metadata": {"name": "c"}, "status": {"allocation": {"devices": {"results": results}}}}
+
+
+def test_pool_totals() -> None:
+    tainted = {"name": "dev-3", "taints": [{"key": "k", "effect": "NoSchedule"}]}
+    slices = [
+        make.slice_("s", "n", [{"name": f"dev-{number}"} for number in range(3)] + [tainted]),
+        make.slice_("old", "n", 9, generation=0),
+    ]
+    claims = [allocated({"device": "dev-0"}, {"device": "dev-1", "adminAccess": True})]
+    status = pool_request_status(request(), slices, claims, [make.rule("r", "NoExecute", device="dev-2")], NOW)
+    (pool,) = status["pools"]
+    assert pool == {
+        "driver": "gpu.example.com", "poolName": "n", "generation": 1, "nodeName": "n", "resourceSliceCount": 1,
+        "totalDevices": 4, "allocatedDevices": 1, "availableDevices": 1, "unavailableDevices": 2,
+    }  # fmt: skip
+    assert (status["poolCount"], status["conditions"][0]["message"]) == (1, "Calculated status for 1 pools")
+
+
+def test_incomplete_pool_is_named() -> None:
+    status = pool_request_status(request(), [make.slice_("s", "n", 1, count=2)], [], [], NOW)
+    assert (
+        status["pools"][0]["validationError"]
+        == "PoolIncomplete: pool gpu.example.com/n is incomplete: observed 1/2 slices at generation 1"
+    )
+    assert status["conditions"][0]["message"] == "Calculated status for 1 pools (1 incomplete)"
+
+
+def partitioned() -> Plain:
+    """One GPU of 40Gi as one whole or as partitions of 10Gi."""
+
+    def device(name: str, kind: str, memory: str) -> Plain:
+        return {
+            "name": name,
+            "attributes": {"profile": {"string": kind}},
+            "consumesCounters": [{"counterSet": "gpu", "counters": {"memory": {"value": memory}}}],
+        }
+
+    body = make.slice_(
+        "s", "n", [device("whole", "full", "40Gi"), *(device(f"part-{number}", "small", "10Gi") for number in range(4))]
+    )
+    body["spec"]["sharedCounters"] = [{"name": "gpu", "counters": {"memory": {"value": "40Gi"}}}]
+    body["spec"]["partitionTypeAttribute"] = "gpu.example.com/profile"
+    return body
+
+
+def test_partitions_are_counted_against_what_is_left() -> None:
+    status = pool_request_status(request(), [partitioned()], [allocated({"device": "part-0"})], [], NOW)
+    assert status["pools"][0]["partitionSummary"] == [
+        {"attribute": "gpu.example.com/profile", "type": "full", "total": 1, "allocatable": 0},
+        {"attribute": "gpu.example.com/profile", "type": "small", "total": 4, "allocatable": 3},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "prefix"),
+    [
+        pytest.param(lambda body: body["spec"].pop("sharedCounters"), "PartitionTypeMissing: pool", id="no-counters"),
+        pytest.param(
+            lambda body: body["spec"]["devices"][1].pop("attributes"), "PartitionTypeMissing: device", id="no-attribute"
+        ),
+        pytest.param(
+            lambda body: body["spec"]["devices"][1]["consumesCounters"][0]["counters"]["memory"].update(value="20Gi"),
+            "PartitionCostMismatch:",
+            id="costs-differ",
+        ),
+    ],
+)
+def test_partitions_that_make_no_sense_are_named(change, prefix: str) -> None:
+    body = partitioned()
+    change(body)
+    (pool,) = pool_request_status(request(), [body], [], [], NOW)["pools"]
+    assert pool["validationError"].startswith(prefix)
+    assert "partitionSummary" not in pool
+
+
+def test_shareable_capacity() -> None:
+    devices = [
+        {"name": f"nic-{number}", "allowMultipleAllocations": True, "capacity": {"bandwidth": {"value": "10G"}}}
+        for number in range(2)
+    ]
+    claims = [
+        allocated(
+            {"device": "nic-0", "consumedCapacity": {"bandwidth": "4G"}},
+            {"device": "nic-0", "consumedCapacity": {"bandwidth": "2G"}},
+        )
+    ]
+    (pool,) = pool_request_status(request(), [make.slice_("s", "n", devices)], claims, [], NOW)["pools"]
+    assert pool["shareableSummary"] == {
+        "fullyAvailableDevices": 1,
+        "partiallyAvailableDevices": 1,
+        "capacity": [{"name": "bandwidth", "total": "20G", "consumed": "6G", "available": "14G"}],
+    }
+
+
+def test_request_is_answered_once_and_cleaned_up_after_an_hour(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.slice_("s", "n", 2))
+        body = {"apiVersion": "resource.k8s.io/v1alpha3", "kind": "ResourcePoolStatusRequest", **request()}
+        await cluster.create(body)
+        await cluster.settle(1)
+        status = (await cluster.get(ResourcePoolStatusRequest, "q"))["status"]
+        assert status["pools"][0]["totalDevices"] == 2
+        await cluster.create(make.slice_("t", "m", 2))
+        await cluster.settle(1)
+        assert (await cluster.get(ResourcePoolStatusRequest, "q"))["status"] == status
+        await cluster.clock.advance(3700)
+        await cluster.settle(1)
+        assert await cluster.list(ResourcePoolStatusRequest) == []
+
+    play(story, "resourcepoolstatusrequest-controller")

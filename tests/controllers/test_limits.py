@@ -1,0 +1,100 @@
+"""Quotas and disruption budgets."""
+
+import pytest
+from lightkube.models.core_v1 import Pod, ResourceQuota
+from lightkube.models.policy_v1 import PodDisruptionBudget
+
+from drakit.client import Plain
+from tests.controllers import objects as make
+from tests.controllers.cluster import Cluster
+from tests.controllers.kubelet import run_pods
+
+
+def test_quota_status_follows_what_is_there(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        hard = {
+            "pods": "10",
+            "count/resourceclaims.resource.k8s.io": "5",
+            "gpu.deviceclass.resource.k8s.io/devices": "8",
+        }
+        await cluster.create(
+            {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": hard}}
+        )
+        await cluster.settle(1)
+        assert (await cluster.get(ResourceQuota, "q"))["status"] == {"hard": hard, "used": dict.fromkeys(hard, "0")}
+        await cluster.create(make.pod("p"))
+        await cluster.create(make.claim("c"))
+        await cluster.settle(1)
+        used = (await cluster.get(ResourceQuota, "q"))["status"]["used"]
+        assert used == {
+            "pods": "1",
+            "count/resourceclaims.resource.k8s.io": "1",
+            "gpu.deviceclass.resource.k8s.io/devices": "1",
+        }
+        await cluster.patch(Pod, "p", {"status": {"phase": "Succeeded"}}, subresource="status")
+        await cluster.settle(1)
+        assert (await cluster.get(ResourceQuota, "q"))["status"]["used"]["pods"] == "0"
+
+    play(story, "resourcequota-controller")
+
+
+def budget(**spec: object) -> Plain:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "b"},
+        "spec": {"selector": {"matchLabels": {"app": "rs"}}, **spec},
+    }
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected", "desired", "allowed"),
+    [
+        pytest.param({"minAvailable": 3}, 5, 3, 2, id="min-number"),
+        pytest.param({"minAvailable": "50%"}, 5, 3, 2, id="min-percent-rounds-up"),
+        pytest.param({"maxUnavailable": 1}, 5, 4, 1, id="max-number"),
+        pytest.param({"maxUnavailable": "100%"}, 5, 0, 5, id="max-percent"),
+        pytest.param({"minAvailable": 9}, 5, 9, 0, id="too-few"),
+    ],
+)
+def test_budget_says_how_many_may_go(play, limits: Plain, expected: int, desired: int, allowed: int) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.workload("ReplicaSet", "rs", replicas=5))
+        await cluster.create(budget(**limits))
+        await cluster.settle(1)
+        assert (await cluster.get(PodDisruptionBudget, "b"))["status"]["disruptionsAllowed"] == 0
+        await run_pods(cluster)
+        await cluster.settle(1)
+        status = (await cluster.get(PodDisruptionBudget, "b"))["status"]
+        assert (
+            status["currentHealthy"],
+            status["expectedPods"],
+            status["desiredHealthy"],
+            status["disruptionsAllowed"],
+        ) == (5, expected, desired, allowed)
+        (condition,) = status["conditions"]
+        assert condition["reason"] == ("SufficientPods" if allowed else "InsufficientPods")
+
+    play(story, "disruption-controller", "replicaset-controller")
+
+
+def test_granted_eviction_counts_until_the_pod_is_gone(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.workload("ReplicaSet", "rs", replicas=3))
+        await cluster.create(budget(minAvailable=1))
+        await cluster.settle(1)
+        await run_pods(cluster)
+        await cluster.settle(1)
+        name = (await cluster.list(Pod))[0]["metadata"]["name"]
+        stamp = cluster.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        await cluster.patch(
+            PodDisruptionBudget, "b", {"status": {"disruptedPods": {name: stamp}}}, subresource="status"
+        )
+        await cluster.settle(1)
+        assert (await cluster.get(PodDisruptionBudget, "b"))["status"]["currentHealthy"] == 2
+        await cluster.settle(125)  # the eviction never came
+        status = (await cluster.get(PodDisruptionBudget, "b"))["status"]
+        assert status["currentHealthy"] == 3
+        assert not status.get("disruptedPods")
+
+    play(story, "disruption-controller", "replicaset-controller")

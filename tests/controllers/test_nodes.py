@@ -1,0 +1,184 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from lightkube.models.coordination_v1 import Lease
+from lightkube.models.core_v1 import Event, Node, Pod
+
+from drakit.api.errors import StatusError
+from drakit.client import Plain
+from drakit.controllers.node_taints import evicted_in
+from drakit.controllers.nodes import wanted_taints
+from tests.controllers import objects as make
+from tests.controllers.cluster import Cluster
+from tests.controllers.kubelet import run_pods
+
+NODES, TAINTS = "node-lifecycle-controller", "taint-eviction-controller"
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+async def renew(cluster: Cluster, name: str) -> None:
+    moment = cluster.clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    try:
+        await cluster.patch(Lease, name, {"spec": {"renewTime": moment}}, namespace="kube-node-lease")
+    except StatusError:
+        await cluster.create(
+            {
+                "apiVersion": "coordination.k8s.io/v1",
+                "kind": "Lease",
+                "metadata": {"name": name, "namespace": "kube-node-lease"},
+                "spec": {"renewTime": moment},
+            }
+        )
+
+
+async def live(cluster: Cluster, seconds: int, *alive: str) -> None:
+    for _ in range(seconds // 10):
+        for name in alive:
+            await renew(cluster, name)
+        await cluster.settle(10)
+
+
+async def taints(cluster: Cluster, name: str) -> set[tuple[str, str]]:
+    return {
+        (taint["key"].partition("/")[2], taint["effect"])
+        for taint in (await cluster.get(Node, name))["spec"].get("taints") or ()
+    }
+
+
+def test_node_without_heartbeat_becomes_unknown_and_its_pods_leave(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        for name in ("n1", "n2"):
+            await cluster.create(make.node(name))
+        tolerant = [
+            {
+                "key": "node.kubernetes.io/unreachable",
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSeconds": 60,
+            }
+        ]
+        await cluster.create(make.pod("short", nodeName="n1", tolerations=[{**tolerant[0], "tolerationSeconds": 0}]))
+        await cluster.create(make.pod("long", nodeName="n1", tolerations=tolerant))
+        await cluster.create(make.pod("safe", nodeName="n2"))
+        await run_pods(cluster)
+        await live(cluster, 100, "n1", "n2")
+        assert await taints(cluster, "n1") == set()
+        await live(cluster, 70, "n2")
+        ready = next(
+            entry for entry in (await cluster.get(Node, "n1"))["status"]["conditions"] if entry["type"] == "Ready"
+        )
+        assert (ready["status"], ready["reason"], ready["message"]) == (
+            "Unknown",
+            "NodeStatusUnknown",
+            "Kubelet stopped posting node status.",
+        )
+        assert await taints(cluster, "n1") == {("unreachable", "NoSchedule"), ("unreachable", "NoExecute")}
+        await run_pods(cluster, lambda pod: "")
+        await cluster.settle(1)
+        left = {pod["metadata"]["name"]: pod for pod in await cluster.list(Pod)}
+        assert set(left) == {"long", "safe"}
+        assert (
+            next(entry for entry in left["long"]["status"]["conditions"] if entry["type"] == "Ready")["status"]
+            == "False"
+        )
+        assert "NodeNotReady" in {event["reason"] for event in await cluster.list(Event)}
+        await live(cluster, 70, "n2")
+        await run_pods(cluster, lambda pod: "")
+        assert [pod["metadata"]["name"] for pod in await cluster.list(Pod)] == ["safe"]
+
+    play(story, NODES, TAINTS)
+
+
+def test_node_that_comes_back_loses_its_taints(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        for name in ("n1", "n2"):
+            await cluster.create(make.node(name))
+        await live(cluster, 120, "n2")
+        assert ("unreachable", "NoExecute") in await taints(cluster, "n1")
+        stamp = cluster.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        await cluster.patch(
+            Node,
+            "n1",
+            {"status": {"conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": stamp}]}},
+            subresource="status",
+        )
+        await cluster.settle(1)
+        assert await taints(cluster, "n1") == set()
+
+    play(story, NODES)
+
+
+def test_when_everything_is_down_nobody_is_driven_away(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        for name in ("n1", "n2"):
+            await cluster.create(make.node(name))
+        await cluster.settle(200)
+        assert ("unreachable", "NoExecute") not in await taints(cluster, "n1") | await taints(cluster, "n2")
+        assert ("unreachable", "NoSchedule") in await taints(cluster, "n1")
+
+    play(story, NODES)
+
+
+def test_dead_nodes_are_emptied_one_by_one(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        for name in ("n1", "n2", "n3", "n4"):
+            await cluster.create(make.node(name))
+        await live(cluster, 60, "n4")
+        counts = []
+        for _ in range(4):
+            counts.append(
+                sum([("unreachable", "NoExecute") in await taints(cluster, name) for name in ("n1", "n2", "n3")])
+            )
+            await live(cluster, 10, "n4")
+        assert counts[0] < 3
+        assert counts[-1] == 3
+
+    play(story, NODES)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "unschedulable", "wanted"),
+    [
+        pytest.param({"Ready": "True"}, False, [], id="ready"),
+        pytest.param(
+            {"Ready": "False"}, False, [("not-ready", "NoSchedule"), ("not-ready", "NoExecute")], id="not-ready"
+        ),
+        pytest.param(
+            {"Ready": "Unknown"}, False, [("unreachable", "NoSchedule"), ("unreachable", "NoExecute")], id="unreachable"
+        ),
+        pytest.param({}, False, [("not-ready", "NoSchedule")], id="new"),
+        pytest.param(
+            {"Ready": "True", "MemoryPressure": "True"}, False, [("memory-pressure", "NoSchedule")], id="pressure"
+        ),
+        pytest.param({"Ready": "True"}, True, [("unschedulable", "NoSchedule")], id="cordoned"),
+    ],
+)
+def test_conditions_become_taints(
+    conditions: dict[str, str], unschedulable: bool, wanted: list[tuple[str, str]]
+) -> None:
+    node: Plain = {
+        "metadata": {"name": "n"},
+        "spec": {"unschedulable": unschedulable},
+        "status": {"conditions": [{"type": kind, "status": state} for kind, state in conditions.items()]},
+    }
+    assert wanted_taints(node) == [(f"node.kubernetes.io/{key}", effect) for key, effect in wanted]
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "seconds"),
+    [
+        pytest.param([], 0, id="not-tolerated"),
+        pytest.param([{"operator": "Exists"}], None, id="for-ever"),
+        pytest.param(
+            [{"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 100}], 60, id="for-a-while"
+        ),
+        pytest.param(
+            [{"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 10}], 0, id="over"
+        ),
+        pytest.param([{"key": "other", "operator": "Exists"}], 0, id="another-key"),
+    ],
+)
+def test_how_long_a_pod_may_stay(tolerations: list[Plain], seconds: float | None) -> None:
+    added = (NOW - timedelta(seconds=40)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    pod = {"metadata": {"name": "p"}, "spec": {"tolerations": tolerations}}
+    assert evicted_in(pod, [{"key": "k", "effect": "NoExecute", "timeAdded": added}], NOW) == seconds

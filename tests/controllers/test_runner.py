@@ -1,0 +1,92 @@
+import asyncio
+
+import pytest
+
+from drakit.apiserver.auth import ADMIN
+from drakit.apiserver.local import LocalTransport
+from drakit.apiserver.server import Server, Settings
+from drakit.client import Client, Informers, Resource
+from drakit.clock import VirtualClock
+from drakit.controllers.loop import Context, ControlLoop
+from drakit.controllers.metrics import Metrics
+from drakit.controllers.runner import NAMES, build, run
+from tests.controllers import objects as make
+
+_PODS = Resource("", "v1", "pods", "Pod", True)
+
+
+def test_names_are_unique_and_unknown_ones_are_refused() -> None:
+    assert len(set(NAMES)) == len(NAMES)
+
+    async def body() -> None:
+        server = Server(Settings(listen=False))
+        await server.start()
+        client = Client(LocalTransport(server, ADMIN))
+        with pytest.raises(ValueError, match="no such controller: nonsense; there is: resourceclaim-controller"):
+            build(Context(client, Informers(client)), ["nonsense"])
+        await server.stop()
+
+    asyncio.run(body())
+
+
+def test_all_controllers_run_together_and_stop_cleanly() -> None:
+    async def body() -> None:
+        server = Server(Settings(listen=False))
+        await server.start()
+        client = Client(LocalTransport(server, ADMIN))
+        task = asyncio.ensure_future(run(client))
+        await client.create(make.job("j") | {"metadata": {"name": "j", "namespace": "default"}})
+        for _ in range(200):
+            await asyncio.sleep(0.005)
+            if (await client.list_plain(_PODS)).items:
+                break
+        assert (await client.list_plain(_PODS)).items
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert [
+            other
+            for other in asyncio.all_tasks()
+            if other is not asyncio.current_task() and "informer" in other.get_name()
+        ] == []
+        await server.stop()
+
+    asyncio.run(body())
+
+
+def test_failing_reconcile_is_tried_again_with_growing_delay() -> None:
+    async def body() -> list[float]:
+        clock = VirtualClock()
+        times: list[float] = []
+
+        async def reconcile(key: str) -> None:
+            times.append(clock.monotonic())
+            if len(times) < 5:
+                raise RuntimeError("not yet")
+
+        client = Client(None)  # type: ignore[arg-type]  # the loop does not use it
+        loop = ControlLoop("test", reconcile, Context(client, Informers(client, clock), clock), workers=2)
+        task = asyncio.ensure_future(loop.run())
+        loop.add("a")
+        for _ in range(60):
+            for _ in range(5):
+                await asyncio.sleep(0)
+            await clock.advance(0.0025)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return times
+
+    times = asyncio.run(body())
+    assert times == pytest.approx([0.0, 0.005, 0.015, 0.035, 0.075], abs=0.004)
+
+
+def test_metrics_are_prometheus_text() -> None:
+    metrics = Metrics()
+    metrics.counter("c_total", "Counts", ("a",)).inc('x"y')
+    metrics.gauge("g", "Gauges", read=lambda: {(): 2.5})
+    metrics.histogram("h", "Measures", (0.1, 1)).observe(0.5)
+    assert metrics.render() == (
+        '# HELP c_total Counts\n# TYPE c_total counter\nc_total{a="x\\"y"} 1\n'
+        "# HELP g Gauges\n# TYPE g gauge\ng 2.5\n"
+        "# HELP h Measures\n# TYPE h histogram\n"
+        'h_bucket{le="0.1"} 0\nh_bucket{le="1"} 1\nh_bucket{le="+Inf"} 1\nh_sum 0.5\nh_count 1\n'
+    )
