@@ -10,7 +10,7 @@ from importlib.metadata import version
 from drakit.cli.options import CommandError
 
 # Every command is a module of this package with add_parser(commands) and run(args) -> int.
-COMMANDS: tuple[str, ...] = ("up", "down", "status", "profiles", "scheduler", "controllers")
+COMMANDS: tuple[str, ...] = ("up", "down", "status", "profiles", "scheduler", "controllers", "node", "driver")
 
 
 def main(argv: list[str] | None = None, *, prog: str = "drakit") -> int:

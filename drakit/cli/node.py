@@ -1,0 +1,135 @@
+"""`drakit node`: this machine as a node of any cluster; `drakit node --check` says what it could do."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from drakit.cli import options
+
+if TYPE_CHECKING:
+    from drakit.client import Client
+
+DEFAULT_ROOT = Path("/var/lib/drakit")
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "node",
+        help="make this machine a node of a cluster",
+        description="Register this machine, watch for DRA drivers, prepare claims and run the pods bound to it.",
+    )
+    options.add_kubeconfig(parser)
+    parser.add_argument(
+        "--check", action="store_true", help="only say which container runtimes can be used here, and what they lack"
+    )
+    parser.add_argument("--name", default="", help="of the node (default: the host's name)")
+    parser.add_argument(
+        "--root", type=Path, default=DEFAULT_ROOT, metavar="DIR", help=f"the node's files (default {DEFAULT_ROOT})"
+    )
+    parser.add_argument(
+        "--runtime",
+        default="auto",
+        choices=("auto", "cri", "oci", "process", "fake"),
+        help="how containers are run (default auto)",
+    )
+    parser.add_argument(
+        "--cri-endpoint", default="", metavar="SOCKET", help="of containerd or CRI-O (default: the usual places)"
+    )
+    parser.add_argument(
+        "--cdi-dir", type=Path, action="append", metavar="DIR", help="CDI specs (default /etc/cdi and /var/run/cdi)"
+    )
+    parser.add_argument(
+        "--images", type=Path, metavar="DIR", help="unpacked images for the oci and process runtimes: NAME/rootfs"
+    )
+    parser.add_argument("--address", default="", help="of this node (default: the address of its default route)")
+    parser.add_argument(
+        "--profile", default="", help="also run simulated drivers with these devices: see `drakit profiles`"
+    )
+    options.add_logging(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.check:
+        return asyncio.run(check(args.cri_endpoint))
+    options.set_up_logging(max(args.verbose, 1))
+    if args.root == DEFAULT_ROOT and os.geteuid() != 0:
+        raise options.CommandError(
+            f"{DEFAULT_ROOT} needs root: pass --root DIR, and --cdi-dir DIR for drivers that run as you"
+        )
+    client = options.connect(args, "drakit-node")
+    options.run_until_stopped(lambda stopped: serve(args, client, stopped))
+    return 0
+
+
+async def check(cri_endpoint: str) -> int:
+    """One line per runtime, best first, then what the best one lacks."""
+    import tempfile
+
+    from drakit.clock import SystemClock
+    from drakit.driver.injection import CdiCache
+    from drakit.node.runtimes.choose import choose, look
+
+    findings = await look(cri_endpoint)
+    for finding in findings:
+        print(f"{finding.runtime:8} {'usable' if finding.usable else 'no':7} {finding.detail}")
+    best = next(f.runtime for f in findings if f.usable)
+    with tempfile.TemporaryDirectory(prefix="drakit-") as folder:
+        runtime = await choose(best, Path(folder), cdi=CdiCache(), clock=SystemClock(), cri_endpoint=cri_endpoint)
+        if best == "cri":
+            await runtime.start()
+        info = await runtime.info()
+        if best == "cri":
+            await runtime.stop()
+    print(f"\n`auto` takes {best}: {info.name} {info.version}")
+    for note in info.notes:
+        print(f"  - {note}")
+    return 0
+
+
+async def serve(args: argparse.Namespace, client: Client, stopped: asyncio.Event) -> None:
+    from drakit.driver import DriverError, Plugin
+    from drakit.driver.injection import CDI_DIRECTORIES
+    from drakit.drivers import profiles
+    from drakit.drivers.simulated import drivers_of
+    from drakit.node.agent import Agent
+    from drakit.node.errors import NodeError
+
+    name = args.name or socket.gethostname().lower()
+    directories = tuple(args.cdi_dir) if args.cdi_dir else CDI_DIRECTORIES
+    agent = Agent(
+        client,
+        name,
+        args.root,
+        args.runtime,
+        cdi_directories=directories,
+        images=args.images,
+        address=args.address,
+        cri_endpoint=args.cri_endpoint,
+    )
+    plugins: list[Plugin] = []
+    try:
+        await agent.start()
+        if args.profile:
+            for driver in drivers_of(profiles.load(args.profile), name, args.root / "devices"):
+                plugin = Plugin(driver, client, name, kubelet_directory=args.root, cdi_directory=directories[-1])
+                await plugin.start()
+                plugins.append(plugin)
+    except (NodeError, DriverError, profiles.ProfileError) as error:
+        await agent.stop()
+        raise options.CommandError(str(error)) from error
+    assert agent.info is not None
+    print(f"node {name} runs with {agent.info.name} {agent.info.version}; files in {args.root}", flush=True)
+    for note in agent.info.notes:
+        print(f"  - {note}", flush=True)
+    print("Ctrl-C stops the agent; its pods go on and are found again at the next start", flush=True)
+    await stopped.wait()
+    for plugin in plugins:
+        await plugin.stop()
+    await agent.stop()
+    await client.transport.close()
