@@ -15,6 +15,7 @@ from drakit.api.kinds import (
     events,
     pods,
     policy,
+    quota,
     rbac,
     reviews,
     scheduling,
@@ -24,6 +25,7 @@ __all__ = ["KINDS"]
 
 KINDS: tuple[Kind, ...] = (
     *core.KINDS,
+    *quota.KINDS,
     *pods.KINDS,
     *apps.KINDS,
     *events.KINDS,
