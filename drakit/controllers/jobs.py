@@ -331,11 +331,9 @@ class JobController:
         now = self._clock.now()
         new = dict(status(job))
         conditions = list(new.get("conditions") or ())
-        if verdict is not None:
-            conditions = decisions.ensure_condition(conditions, verdict)
-        elif decisions.suspended(job):
+        if decisions.suspended(job):
             suspended = decisions.job_condition("Suspended", "JobSuspended", "Job suspended", now)
-            changed = decisions.ensure_condition(conditions, suspended)
+            changed = decisions.ensure_condition(conditions, suspended) if verdict is None else conditions
             if changed is not conditions:
                 self._recorder.event(job, "Normal", "Suspended", "Job suspended")
                 new.pop("startTime", None)
@@ -347,6 +345,8 @@ class JobController:
                 self._recorder.event(job, "Normal", "Resumed", "Job resumed")
                 new["startTime"] = format_time(now)
             conditions = changed
+        if verdict is not None:
+            conditions = decisions.ensure_condition(conditions, verdict)
         if "startTime" not in new and not decisions.suspended(job):
             new["startTime"] = format_time(now)
         uncounted = new.get("uncountedTerminatedPods") or {}
