@@ -214,6 +214,7 @@ class Server:
             now = time.monotonic()
         for connection in list(self._connections):
             connection.abort()
+        await asyncio.sleep(0.01)  # lets the transports end
         await self.store.close()
         if self.audit is not None:
             self.audit.close()

@@ -1,0 +1,266 @@
+"""What the verbs do beyond the recorded answers: watches, pages, deletion, subresources, the in-process door."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from drakit.api.errors import StatusError
+from drakit.apiserver.auth import UserInfo
+from drakit.apiserver.local import LocalTransport
+from drakit.client.transport import Request
+from tests.apiserver.serving import Local, claim, local_server, run
+
+
+def pod(name: str, **more: Any) -> dict[str, Any]:
+    spec = {"containers": [{"name": "c", "image": "registry.example.com/x:1"}], **more}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": "x"}}, "spec": spec}
+
+
+async def take(watch: Any, count: int) -> list[tuple[str, Any]]:
+    return [await asyncio.wait_for(anext(watch), 5) for _ in range(count)]
+
+
+def watch(local: Local, plural: str = "resourceclaims", group: str = "resource.k8s.io", **query: str) -> Any:
+    return local.transport.watch(Request("GET", group, "v1", plural, "default", query=query))
+
+
+def test_a_watch_without_version_begins_with_what_is_there() -> None:
+    async def scenario() -> None:
+        async with local_server() as local:
+            await local.create(claim("a"))
+            watching = watch(local)
+            assert [(t, o["metadata"]["name"]) for t, o in await take(watching, 1)] == [("ADDED", "a")]
+            await local.create(claim("b"))
+            await local.request("DELETE", name="a")
+            assert [(t, o["metadata"]["name"]) for t, o in await take(watching, 2)] == [
+                ("ADDED", "b"),
+                ("DELETED", "a"),
+            ]
+            await watching.aclose()
+
+    run(scenario())
+
+
+def test_a_list_and_the_watch_from_it_miss_nothing() -> None:
+    async def scenario() -> None:
+        async with local_server() as local:
+            writers = [asyncio.ensure_future(local.create(claim(f"c{number}"))) for number in range(30)]
+            await asyncio.sleep(0)
+            listing = (await local.request("GET")).body
+            watching = watch(local, resourceVersion=listing["metadata"]["resourceVersion"])
+            names = {item["metadata"]["name"] for item in listing["items"]}
+            await asyncio.gather(*writers)
+            for _, obj in await take(watching, 30 - len(names)):
+                names.add(obj["metadata"]["name"])
+            assert names == {f"c{number}" for number in range(30)}
+            await watching.aclose()
+
+    run(scenario())
+
+
+def test_initial_events_end_with_a_bookmark() -> None:
+    async def scenario() -> None:
+        async with local_server() as local:
+            await local.create(claim("a"))
+            watching = watch(
+                local, sendInitialEvents="true", resourceVersionMatch="NotOlderThan", allowWatchBookmarks="true"
+            )
+            events = await take(watching, 2)
+            assert [type for type, _ in events] == ["ADDED", "BOOKMARK"]
+            assert events[1][1]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+            await watching.aclose()
+
+    run(scenario())
+
+
+def test_an_old_version_is_gone() -> None:
+    async def scenario() -> None:
+        async with local_server(history=5) as local:
+            first = await local.create(claim("a"))
+            for number in range(8):
+                await local.patch("a", {"metadata": {"labels": {"n": str(number)}}})
+            with pytest.raises(StatusError) as error:
+                await take(watch(local, resourceVersion=first["metadata"]["resourceVersion"]), 1)
+            assert error.value.code == 410
+
+    run(scenario())
+
+
+def test_pages_show_one_moment() -> None:
+    async def scenario() -> None:
+        async with local_server() as local:
+            for number in range(6):
+                await local.create(claim(f"c{number}"))
+            page = (await local.request("GET", query={"limit": "2"})).body
+            assert page["metadata"]["remainingItemCount"] == 4
+            await local.request("DELETE", name="c4")
+            await local.create(claim("c2-new"))
+            names = [item["metadata"]["name"] for item in page["items"]]
+            while token := page["metadata"].get("continue"):
+                page = (await local.request("GET", query={"limit": "2", "continue": token})).body
+                names += [item["metadata"]["name"] for item in page["items"]]
+            assert names == [f"c{number}" for number in range(6)]
+
+    run(scenario())
+
+
+def test_an_expired_page_offers_the_rest_of_the_present() -> None:
+    async def scenario() -> None:
+        async with local_server(history=3) as local:
+            for number in range(6):
+                await local.create(claim(f"c{number}"))
+            page = (await local.request("GET", query={"limit": "2"})).body
+            for number in range(5):
+                await local.patch("c0", {"metadata": {"labels": {"n": str(number)}}})
+            with pytest.raises(StatusError) as error:
+                await local.request("GET", query={"limit": "2", "continue": page["metadata"]["continue"]})
+            assert error.value.code == 410
+            rest = await local.request("GET", query={"continue": error.value.metadata["continue"]})
+            assert [item["metadata"]["name"] for item in rest.body["items"]] == ["c2", "c3", "c4", "c5"]
+
+    run(scenario())
+
+
+def test_a_pod_on_a_node_gets_time_to_stop() -> None:
+    async def scenario() -> None:
+        async with local_server() as local:
+            await local.request("POST", "pods", group="", body=pod("p"))
+            target = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}
+            await local.request("POST", "pods", "p", group="", subresource="binding", body=target)
+            marked = (await local.request("DELETE", "pods", "p", group="")).body
+            assert marked["metadata"]["deletionGracePeriodSeconds"] == 30
+            shorter = await local.request("DELETE", "pods", "p", group="", body={"gracePeriodSeconds": 5})
+            assert shorter.body["metadata"]["deletionGracePeriodSeconds"] == 5
+            longer = await local.request("DELETE", "pods", "p", group="", body={"gracePeriodSeconds": 60})
+            assert longer.body["metadata"]["deletionGracePeriodSeconds"] == 5
+            await local.request("DELETE", "pods", "p", group="", body={"gracePeriodSeconds": 0})
+            with pytest.raises(StatusError, match="not found"):
+                await local.request("GET", "pods", "p", group="")
+
+    run(scenario())
+
+
+def test_eviction_asks_the_budget() -> None:
+    async def scenario() -> None:
+        async with local_server() as local:
+            for name in ("a", "b"):
+                await local.request("POST", "pods", group="", body=pod(name))
+                target = {"metadata": {"name": name}, "target": {"kind": "Node", "name": "n"}}
+                await local.request("POST", "pods", name, group="", subresource="binding", body=target)
+                running = {"status": {"phase": "Running"}}
+                await local.patch(name, running, plural="pods", group="", subresource="status")
+            budget = {"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}}}
+            await local.request("POST", "poddisruptionbudgets", group="policy", body=budget)
+            status = {"status": {"observedGeneration": 1, "disruptionsAllowed": 1, "currentHealthy": 2, "desiredHealthy": 1,
+                                 "expectedPods": 2}}  # fmt: skip
+            await local.patch("b", status, plural="poddisruptionbudgets", group="policy", subresource="status")
+
+            async def evict(name: str) -> None:
+                await local.request(
+                    "POST", "pods", name, group="", subresource="eviction", body={"metadata": {"name": name}}
+                )
+
+            await evict("a")
+            with pytest.raises(StatusError) as error:
+                await evict("b")
+            assert error.value.code == 429
+            assert error.value.causes[0]["reason"] == "DisruptionBudget"
+            gone = (await local.request("GET", "pods", "a", group="")).body
+            assert gone["metadata"]["deletionTimestamp"]
+            assert {c["type"] for c in gone["status"]["conditions"]} >= {"DisruptionTarget"}
+
+    run(scenario())
+
+
+def test_resize_is_refused_clearly() -> None:
+    async def scenario() -> None:
+        async with local_server() as local:
+            await local.request("POST", "pods", group="", body=pod("p"))
+            with pytest.raises(StatusError) as error:
+                await local.patch("p", {"spec": {}}, plural="pods", group="", subresource="resize")
+            assert error.value.code in (404, 405)
+
+    run(scenario())
+
+
+def test_scale_changes_replicas_only() -> None:
+    async def scenario() -> None:
+        async with local_server() as local:
+            template = {"metadata": {"labels": {"app": "x"}}, "spec": pod("x")["spec"]}
+            spec = {"replicas": 1, "selector": {"matchLabels": {"app": "x"}}, "template": template}
+            await local.request("POST", "deployments", group="apps", body={"metadata": {"name": "d"}, "spec": spec})
+            where: dict[str, Any] = {"plural": "deployments", "group": "apps"}
+            scaled = await local.patch("d", {"spec": {"replicas": 4}}, subresource="scale", **where)
+            assert scaled["kind"] == "Scale"
+            assert scaled["spec"] == {"replicas": 4}
+            assert scaled["status"]["selector"] == "app=x"
+            found = (await local.request("GET", name="d", **where)).body
+            assert found["spec"]["replicas"] == 4
+            assert found["metadata"]["generation"] == 2
+
+    run(scenario())
+
+
+def test_events_are_one_thing_under_two_names() -> None:
+    async def scenario() -> None:
+        async with local_server() as local:
+            event = {
+                "metadata": {"name": "e"}, "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"},
+                "reason": "Because", "message": "text", "type": "Normal",
+            }  # fmt: skip
+            await local.request("POST", "events", group="", body=event)
+            new = (await local.request("GET", "events", "e", group="events.k8s.io")).body
+            assert new["apiVersion"] == "events.k8s.io/v1"
+            assert new["note"] == "text"
+            assert new["regarding"]["name"] == "p"
+
+    run(scenario())
+
+
+def test_the_in_process_door_checks_rights() -> None:
+    async def scenario() -> None:
+        async with local_server() as local:
+            nobody = LocalTransport(local.server, UserInfo("nobody", ("system:authenticated",)))
+            with pytest.raises(StatusError) as error:
+                await nobody.request(Request("GET", "", "v1", "secrets", "default"))
+            assert error.value.code == 403
+            assert 'User "nobody" cannot list resource "secrets"' in str(error.value)
+            with pytest.raises(StatusError):
+                await anext(nobody.watch(Request("GET", "", "v1", "secrets", "default")))
+
+    run(scenario())
+
+
+def test_what_is_handed_out_is_shared_and_stays_as_it_was() -> None:
+    async def scenario() -> None:
+        async with local_server() as local:
+            first = await local.create(claim("a", labels={"x": "1"}))
+            again = (await local.request("GET", name="a")).body
+            assert first is again
+            await local.patch("a", {"metadata": {"labels": {"x": "2"}}})
+            assert first["metadata"]["labels"] == {"x": "1"}
+
+    run(scenario())
+
+
+def test_a_namespace_on_its_way_out_takes_nothing_new() -> None:
+    async def scenario() -> None:
+        async with local_server() as local:
+            await local.request("POST", "namespaces", group="", namespace="", body={"metadata": {"name": "n"}})
+            await local.request("DELETE", "namespaces", "n", group="", namespace="")
+            with pytest.raises(StatusError, match="being terminated"):
+                await local.request("POST", namespace="n", body=claim("a"))
+
+    run(scenario())
+
+
+def test_default_may_not_be_deleted() -> None:
+    async def scenario() -> None:
+        async with local_server() as local:
+            with pytest.raises(StatusError, match="this namespace may not be deleted"):
+                await local.request("DELETE", "namespaces", "default", group="", namespace="")
+
+    run(scenario())
