@@ -56,11 +56,11 @@ def test_hard_vectors_take_little_time() -> None:
     for path in files:
         for vector in allocator.load(path):
             best = 1.0
-            for _ in range(3):  # others may be using the machine
+            for _ in range(3):
                 scenario = allocator.Scenario(vector)
-                begin = time.perf_counter()
+                begin = time.process_time()
                 scenario.allocate()
-                best = min(best, time.perf_counter() - begin)
+                best = min(best, time.process_time() - begin)
             times[vector["id"]] = best
     assert max(times.values()) < 0.05, max(times.items(), key=lambda item: item[1])
     assert sum(times.values()) < 0.5
