@@ -51,6 +51,7 @@ class Options:
     controllers: tuple[str, ...] = runner.NAMES
     machine: str = ""  # a runtime's name or "auto": this machine is a node too, and runs its pods for real
     machine_name: str = "this-machine"
+    cri_endpoint: str = ""  # for runtime "cri": its socket, if not in the usual place
     machine_root: Path | None = None  # where the node keeps its files; None: a temporary folder
     listen: bool = True
     tls: bool = True
@@ -152,6 +153,7 @@ class Cluster:
             runtime=self.options.machine,
             api=self.node_api,
             clock=self.clock,
+            cri_endpoint=self.options.cri_endpoint,
         )
         await self.machine.start()
         info = self.machine.agent.info

@@ -37,6 +37,7 @@ class Machine:
         cdi_directory: Path | None = None,
         images: Path | None = None,
         address: str = "127.0.0.1",
+        cri_endpoint: str = "",
     ) -> None:
         self.root = root
         self._profile = profile
@@ -54,6 +55,7 @@ class Machine:
             cdi_directories=directories,
             images=images,
             address=address,
+            cri_endpoint=cri_endpoint,
             labels={"drakit.dev/machine": "this"},
         )
         self.plugins: list[Plugin] = []
