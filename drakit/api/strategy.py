@@ -90,9 +90,7 @@ def create(kind: Kind, obj: Object, ctx: WriteContext) -> tuple[Object, list[str
     meta["creationTimestamp"] = ctx.timestamp
     warnings = metadata.without_repeated_owners(meta)
     if strategy.generation:
-        meta["generation"] = 1
-    else:
-        meta.pop("generation", None)
+        meta["generation"] = 1  # other kinds keep what the client sent, as in Kubernetes
     for name in strategy.reset:
         _reset(kind, obj, name, None)
     if strategy.prepare_for_create is not None:
