@@ -140,6 +140,8 @@ def assert_answered(sent: bytes, answer: bytes) -> None:
     if code >= 500 and code not in (503, 504):
         text = answer.partition(b"\r\n\r\n")[2].decode("utf-8", "replace")
         assert code == 500, (sent, answer)
+        if sent.startswith(b"HEAD "):
+            return  # no body to tell the known ones by; the same path is asked by GET often enough
         assert any(known in text for known in KNOWN_500), (sent, text)
 
 

@@ -27,6 +27,10 @@ Plain = dict[str, Any]
 JSON_PATCH, MERGE_PATCH = "application/json-patch+json", "application/merge-patch+json"
 STRATEGIC_PATCH, APPLY = "application/strategic-merge-patch+json", "application/apply-patch+yaml"
 _MAX_OPERATIONS = 10_000
+_META_ORDER = (
+    "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp",
+    "deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers", "managedFields",
+)  # fmt: skip
 _PARTS = ("spec", "status", "data", "rules")
 
 
@@ -151,6 +155,32 @@ def decode_patched(call: Call, patched: Plain, validation: str, stored: Plain | 
     return obj
 
 
+def _as_go_writes(patched: Any) -> Any:
+    """With the metadata in the order of Go's fields, so that the text reads as Kubernetes' does."""
+    if not isinstance(patched, dict) or not isinstance(patched.get("metadata"), dict):
+        return patched
+    meta = patched["metadata"]
+    ordered = {name: meta[name] for name in _META_ORDER if name in meta}
+    entries = meta.get("managedFields")
+    if isinstance(entries, list):
+        ordered["managedFields"] = [
+            {**entry, "fieldsV1": _sorted(entry["fieldsV1"])}
+            if isinstance(entry, dict) and "fieldsV1" in entry
+            else entry
+            for entry in entries
+        ]
+    head = {name: patched[name] for name in ("apiVersion", "kind") if name in patched}
+    return {**head, "metadata": {**ordered, **{n: v for n, v in meta.items() if n not in ordered}}, **_rest(patched)}
+
+
+def _rest(patched: Plain) -> Plain:
+    return {name: value for name, value in patched.items() if name not in ("apiVersion", "kind", "metadata")}
+
+
+def _sorted(fields: Any) -> Any:
+    return {name: _sorted(fields[name]) for name in sorted(fields)} if isinstance(fields, dict) else fields
+
+
 def _unfit(patched: Any, cause: str) -> StatusError:
-    text = msgspec.json.encode(patched).decode()
+    text = msgspec.json.encode(_as_go_writes(patched)).decode()
     return StatusError.invalid("", "", "", [FieldError.invalid("patch", text, cause)])
