@@ -34,7 +34,7 @@ def component(name: str, what: str, *, reserve: int = 0) -> str:
     return name
 
 
-def write(path: Path, data: bytes, *, mode: int = 0o644) -> None:
+def write(path: Path, data: bytes, *, mode: int = 0o644, durable: bool = True) -> None:
     """Temporary file, fsync, rename, fsync of the directory; on any failure the old file stays and the temporary one goes."""
     temporary = path.parent / f".{path.name[:200]}.{secrets.token_hex(4)}"
     try:
@@ -43,12 +43,14 @@ def write(path: Path, data: bytes, *, mode: int = 0o644) -> None:
             os.fchmod(fd, mode)
             file.write(data)
             file.flush()
-            os.fsync(fd)
+            if durable:
+                os.fsync(fd)
         os.rename(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    sync_directory(path.parent)
+    if durable:  # else: for what a crash of the machine ends anyway
+        sync_directory(path.parent)
 
 
 def sync_directory(path: Path) -> None:

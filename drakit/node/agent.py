@@ -125,6 +125,7 @@ class Agent:
             resources,
             runtime_name=self.info.name,
             start_limit=asyncio.Semaphore(2 * (os.cpu_count() or 1)),
+            pretends=self.runtime.name == "fake",
         )
         self.object = NodeObject(
             self.client,

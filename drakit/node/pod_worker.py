@@ -200,7 +200,15 @@ class PodWorker:
             self.wake()
             return 0.0
         if self._written is None:
-            await self._write_status()  # accepted: startTime, ContainerCreating
+            # Accepted (startTime, ContainerCreating): told while the pod is being made ready, not before.
+            telling = asyncio.ensure_future(self._write_status())
+            try:
+                return await self._advance(deadline)
+            finally:
+                await telling
+        return await self._advance(deadline)
+
+    async def _advance(self, deadline: float | None) -> float:
         await self._prepare_pod()
         self._retry = 0.0
         waits = [_FOREVER if deadline is None else deadline, await self._refresh()]

@@ -50,6 +50,7 @@ class Node:
     allocatable: dict[str, str]
     runtime_name: str = ""
     start_limit: asyncio.Semaphore | None = None  # containers started at a time
+    pretends: bool = False  # the fake runtime: files that only a process would read are not made
 
 
 class Slot:
@@ -94,7 +95,8 @@ class Slot:
             env = await environment(pod, view.spec, facts, node.objects)
             directory = node.root / "pods" / sandbox.uid
             mounts = volumes.mounts(pod, view.spec, env)
-            mounts += config.standard_mounts(pod, view.spec, directory, facts.pod_ip, mounts)
+            if not node.pretends:
+                mounts += config.standard_mounts(pod, view.spec, directory, facts.pod_ip, mounts)
             made = config.container_config(
                 pod,
                 view.spec,

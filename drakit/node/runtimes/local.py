@@ -175,7 +175,7 @@ class LocalRuntime:
         sandbox = Sandbox(secrets.token_hex(16), config)
         directory = self._pods / sandbox.id
         directory.mkdir(mode=0o700)
-        files.write(directory / "sandbox.json", msgspec.json.encode(config), mode=0o600)
+        files.write(directory / "sandbox.json", msgspec.json.encode(config), mode=0o600, durable=False)
         self._sandboxes[sandbox.id] = sandbox
         return sandbox.id, ""
 
@@ -208,9 +208,8 @@ class LocalRuntime:
         box = Box(identifier, owner, config, edits, image, directory, time.time())
         _ = box.argv  # says "no command specified" now
         directory.mkdir(mode=0o700)
-        files.write(
-            directory / "record.json", msgspec.json.encode({"config": config, "created": box.created_at}), mode=0o600
-        )
+        record = msgspec.json.encode({"config": config, "created": box.created_at})
+        files.write(directory / "record.json", record, mode=0o600, durable=False)
         owner.containers.add(identifier)
         self._boxes[identifier] = box
         return identifier
