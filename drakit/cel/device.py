@@ -195,11 +195,11 @@ class Selector:
 
     def matches(self, device: DeviceInput) -> bool:
         """True or False; raises EvaluationError (with upstream's text) when the expression fails on this device."""
+        if device.error is not None:
+            raise EvaluationError(device.error)
         try:
             value = self._fast(device.variables)
         except Exception:
-            if device.error is not None:
-                raise EvaluationError(device.error) from None
             value = self._exact(device.variables)
         if value is True or value is False:
             return value

@@ -14,6 +14,7 @@ from drakit.cel.source import Issue, Source
 __all__ = ["EOF", "Token", "tokenize", "unquote"]
 
 EOF = "<EOF>"
+MAX_DEPTH = 300
 KEYWORDS = frozenset({"in", "true", "false", "null"})
 
 _ESCAPE = r"\\(?:[abfnrtv\"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2})"
@@ -59,7 +60,7 @@ def tokenize(source: Source) -> tuple[list[Token], list[Issue], list[int]]:
     tokens: list[Token] = []
     issues: list[Issue] = []
     unread: list[int] = []
-    position, end = 0, len(text)
+    depth, position, end = 0, 0, len(text)
     while position < end:
         found = match(text, position)
         if found is None:
@@ -72,7 +73,12 @@ def tokenize(source: Source) -> tuple[list[Token], list[Issue], list[int]]:
         kind = found.lastgroup
         if kind != "skip":
             lexeme = found.group()
-            if kind == "op" or (kind == "IDENTIFIER" and lexeme in KEYWORDS):
+            if kind == "op":
+                depth += (lexeme in "([{") - (lexeme in ")]}")
+                if depth > MAX_DEPTH:
+                    break  # the parser gives up long before it comes here
+                tokens.append(Token(lexeme, lexeme, position))
+            elif kind == "IDENTIFIER" and lexeme in KEYWORDS:
                 tokens.append(Token(lexeme, lexeme, position))
             else:
                 tokens.append(Token(kind or "", lexeme, position))
