@@ -32,6 +32,47 @@ class _Handler(Generic[T]):
     on_delete: Callable[[T], None] | None
 
 
+class _Index(Generic[T]):
+    """Which objects have a value. What an object had before is remembered, not computed again."""
+
+    __slots__ = ("_before", "_values", "members")
+
+    def __init__(self, values: Callable[[T], Iterable[str]]) -> None:
+        self._values = values
+        self._before: dict[str, tuple[str, ...]] = {}
+        self.members: dict[str, dict[str, T]] = {}
+
+    def put(self, key: str, obj: T) -> None:
+        after = tuple(self._values(obj))
+        before = self._before.get(key, ())
+        if before != after:
+            for value in before:
+                if value not in after:
+                    self._drop(value, key)
+            if after:
+                self._before[key] = after
+            else:
+                del self._before[key]
+        members = self.members
+        for value in after:
+            found = members.get(value)
+            if found is None:
+                members[value] = {key: obj}
+            else:
+                found[key] = obj
+
+    def remove(self, key: str) -> None:
+        for value in self._before.pop(key, ()):
+            self._drop(value, key)
+
+    def _drop(self, value: str, key: str) -> None:
+        found = self.members.get(value)
+        if found is not None:
+            found.pop(key, None)
+            if not found:
+                del self.members[value]
+
+
 class Informer(Generic[T]):
     """The cache of one resource (perhaps narrowed by namespace or selectors). Objects in it are shared: never mutate them."""
 
@@ -41,7 +82,7 @@ class Informer(Generic[T]):
         self.synced = reflector.synced
         self._convert = convert
         self._items: dict[str, T] = {}
-        self._indexes: dict[str, tuple[Callable[[T], Iterable[str]], dict[str, dict[str, T]]]] = {}
+        self._indexes: dict[str, _Index[T]] = {}
         self._handlers: list[_Handler[T]] = []
         self._changes: list[tuple[T | None, T | None]] = []  # stored, not yet told
         reflector.attach(self)
@@ -70,18 +111,18 @@ class Informer(Generic[T]):
         return key in self._items
 
     def by_index(self, name: str, value: str) -> list[T]:
-        found = self._indexes[name][1].get(value)
+        found = self._indexes[name].members.get(value)
         return [*found.values()] if found else []
 
     def index_count(self, name: str, value: str) -> int:
-        return len(self._indexes[name][1].get(value, ()))
+        return len(self._indexes[name].members.get(value, ()))
 
     def index_keys(self, name: str, value: str) -> list[str]:
-        return [*self._indexes[name][1].get(value, ())]
+        return [*self._indexes[name].members.get(value, ())]
 
     def index_values(self, name: str) -> list[str]:
         """The values that at least one object has."""
-        return [*self._indexes[name][1]]
+        return [*self._indexes[name].members]
 
     # Registration.
 
@@ -89,10 +130,9 @@ class Informer(Generic[T]):
         """Index by what `values` gives for an object. Adding the same name again changes nothing."""
         if name in self._indexes:
             return
-        table: dict[str, dict[str, T]] = {}
-        self._indexes[name] = (values, table)
+        index = self._indexes[name] = _Index(values)
         for key, obj in self._items.items():
-            _reindex(table, key, (), values(obj), obj)
+            index.put(key, obj)
 
     def add_handler(
         self,
@@ -124,14 +164,14 @@ class Informer(Generic[T]):
             if old is None:
                 return
             del self._items[key]
-            for values, table in self._indexes.values():
-                _reindex(table, key, values(old), (), old)
+            for index in self._indexes.values():
+                index.remove(key)
             self._changes.append((old, None))
             return
         new = self._convert(plain)
         self._items[key] = new
-        for values, table in self._indexes.values():
-            _reindex(table, key, values(old) if old is not None else (), values(new), new)
+        for index in self._indexes.values():
+            index.put(key, new)
         self._changes.append((old, new))
 
     def tell(self) -> None:
@@ -233,16 +273,3 @@ def _same(plain: Plain) -> Plain:
 def _report(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and task.exception() is not None:
         log.error("%s died", task.get_name(), exc_info=task.exception())
-
-
-def _reindex(table: dict[str, dict[str, T]], key: str, before: Iterable[str], after: Iterable[str], obj: T) -> None:
-    after = tuple(after)
-    for value in before:
-        if value not in after:
-            members = table.get(value)
-            if members is not None:
-                members.pop(key, None)
-                if not members:
-                    del table[value]
-    for value in after:
-        table.setdefault(value, {})[key] = obj

@@ -35,7 +35,7 @@ from drakit.controllers.pods import (
     adopt_and_release,
     follow_children,
     pod_from_template,
-    pod_signature,
+    same_pod,
     scaled,
     slow_start,
     workload_pods,
@@ -258,7 +258,7 @@ class DaemonSetController:
         self._control = PodControl(context.client, self._pods, self._recorder)
         self._sets.add_handler(self._changed, lambda _, new: self._changed(new), self._changed)
         self._nodes.add_handler(self._node_changed, self._node_updated, self._node_changed)
-        follow_children(self._pods, self._sets, self.loop, signature=pod_signature)
+        follow_children(self._pods, self._sets, self.loop, same=same_pod)
 
     async def run(self) -> None:
         await self.loop.run()

@@ -69,6 +69,7 @@ class DeviceTaintController:
         )
         self._claims.add_index("device", device_values)
         self._slices.add_index("pool", lambda each: (f"{spec(each)['driver']}/{spec(each)['pool']['name']}",))
+        self._slices.add_index("tainted", lambda each: ("yes",) if _tainted(each) else ())
         self._rules.add_index("evicting", lambda rule: ("yes",) if _evicts(rule) else ())
         self._pods.add_handler(self._pod_added, self._pod_changed, self._pod_removed)
         self._claims.add_handler(self._claim_changed, self._claim_updated)
@@ -164,6 +165,8 @@ class DeviceTaintController:
         rules = self._rules.by_index("evicting", "yes")
         if extra is not None:
             rules = [*rules, extra]
+        if not rules and not self._slices.index_count("tainted", "yes"):
+            return None  # the usual case, asked for every change of every claim
         return decisions.claim_eviction(
             claim, rules, lambda driver, pool: self._slices.by_index("pool", f"{driver}/{pool}")
         )

@@ -44,7 +44,7 @@ from drakit.controllers.pods import (
     follow_children,
     orphans_of,
     pod_from_template,
-    pod_signature,
+    same_pod,
     slow_start,
     workload_pods,
 )
@@ -71,7 +71,7 @@ class JobController:
         self._control = PodControl(context.client, self._pods, self._recorder)
         self._backoff: dict[str, Backoff] = {}  # by the Job's UID
         self._jobs.add_handler(self._changed, lambda _, new: self._changed(new), self._removed)
-        follow_children(self._pods, self._jobs, self.loop, signature=pod_signature)
+        follow_children(self._pods, self._jobs, self.loop, same=same_pod)
         self._pods.add_handler(self._check_orphan, lambda _, new: self._check_orphan(new))
 
     async def run(self) -> None:

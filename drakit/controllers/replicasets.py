@@ -39,7 +39,7 @@ from drakit.controllers.pods import (
     orphans_of,
     owned_pods,
     pod_from_template,
-    pod_signature,
+    same_pod,
     slow_start,
     workload_pods,
 )
@@ -124,7 +124,7 @@ class ReplicaSetController:
         self._pods = workload_pods(context.informers)
         self._control = PodControl(context.client, self._pods, context.recorder("replicaset-controller"))
         self._sets.add_handler(self._changed, lambda _, new: self._changed(new), self._changed)
-        follow_children(self._pods, self._sets, self.loop, signature=pod_signature)
+        follow_children(self._pods, self._sets, self.loop, same=same_pod)
 
     async def run(self) -> None:
         await self.loop.run()

@@ -30,7 +30,7 @@ from drakit.controllers.pods import (
     adopt_and_release,
     follow_children,
     pod_from_template,
-    pod_signature,
+    same_pod,
     scaled,
     workload_pods,
 )
@@ -189,7 +189,7 @@ class StatefulSetController:
         self._history = History(context.client, context.informers)
         self._control = PodControl(context.client, self._pods, self._recorder)
         self._sets.add_handler(self._changed, lambda _, new: self._changed(new), self._changed)
-        follow_children(self._pods, self._sets, self.loop, signature=pod_signature)
+        follow_children(self._pods, self._sets, self.loop, same=same_pod)
 
     async def run(self) -> None:
         await self.loop.run()
