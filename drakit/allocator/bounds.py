@@ -1,17 +1,20 @@
 """What cannot succeed: necessary conditions on the rest of a search, checked without searching.
 
 Counting (Hall's condition over the slots that are left), groups large enough for a match, enough values for a
-distinct, sums of counters. Each is necessary for a solution, so cutting where one fails never changes the answer.
-Also: which devices are interchangeable.
+distinct, counters and capacity in sum and per counter set or device. Each is necessary for a solution, so cutting where
+one fails never changes the answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from drakit.allocator.capacity import Consumed
 from drakit.allocator.constraints import Constraint
-from drakit.allocator.problem import Alternative
+from drakit.allocator.counters import PoolCounters
+from drakit.allocator.problem import MAX_RESULTS, Alternative
 
 if TYPE_CHECKING:
     from drakit.allocator.search import Search
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Bounds", "enough_for_all"]
 
 _SUBSETS = 8  # distinct masks up to which every subset is checked
+_PAIRS = 6  # entries up to which counters are weighed pair by pair
 _EFFORT = 3000  # restricted cases looked at in one call before the bound is left loose
 
 
@@ -49,73 +53,110 @@ class _Entry:
         return _Entry(self.claim, options, self.need) if options else None
 
 
+class _Cheapest:
+    """What any device of a mask takes at least from one pool's counters: overall, and per counter set."""
+
+    __slots__ = ("_by_set", "_indexes", "_unbound", "overall")
+
+    def __init__(self, counters: PoolCounters, mask: int, shareable: int) -> None:
+        names = [name for _, name in counters.index]
+        self._indexes: dict[str, tuple[int, ...]] = {}
+        for (set_name, _), index in counters.index.items():
+            self._indexes[set_name] = (*self._indexes.get(set_name, ()), index)
+        self._unbound = 0  # devices that draw from none of the sets, or not every time
+        self._by_set: dict[str, tuple[int, tuple[int, ...]]] = {}  # set -> (devices, least amount per counter)
+        overall: dict[str, int] | None = None
+        several = False
+        for number in _bits(mask):
+            consumes = counters.consumes.get(number, ())
+            several = several or len(consumes) > 1
+            if len(consumes) != 1 or shareable >> number & 1:
+                self._unbound += 1
+                overall = {} if not consumes or shareable >> number & 1 else overall
+                continue
+            amounts = dict(counters.amounts[number])
+            set_name = consumes[0].counter_set
+            mine = tuple(amounts.get(index, 0) for index in self._indexes[set_name])
+            count, least = self._by_set.get(set_name, (0, mine))
+            self._by_set[set_name] = (count + 1, tuple(map(min, least, mine)))
+            takes = {names[index]: amount for index, amount in amounts.items()}
+            if overall is None:
+                overall = takes
+            else:
+                overall = {name: min(amount, takes[name]) for name, amount in overall.items() if name in takes}
+        self.overall = {} if overall is None or several else overall
+
+    @property
+    def sets(self) -> int:
+        return len(self._by_set)
+
+    def room(self, left: Sequence[int]) -> int:
+        """How many devices of the mask could be had at most, with these counters left."""
+        return self._unbound + sum(
+            _fitting(count, least, tuple(left[index] for index in self._indexes[name]))
+            for name, (count, least) in self._by_set.items()
+        )
+
+    def room_beside(self, other: _Cheapest, need: int, left: Sequence[int]) -> int:
+        """The same, when `need` devices of the other mask are taken as well, wherever that costs the least room."""
+        room = self._unbound
+        losses = [0] * other._unbound
+        for name in self._by_set.keys() | other._by_set.keys():
+            here = tuple(left[index] for index in self._indexes[name])
+            found, lost = _weigh(self._by_set.get(name), other._by_set.get(name), here)
+            room += found
+            losses += lost
+        losses.sort()
+        return room - sum(losses[:need])
+
+
+def _fitting(count: int, least: tuple[int, ...], left: tuple[int, ...]) -> int:
+    for amount, available in zip(least, left, strict=True):
+        if amount:
+            count = min(count, available // amount)
+    return max(0, count)
+
+
+_Share = tuple[int, tuple[int, ...]] | None
+
+
+@lru_cache(maxsize=16384)
+def _weigh(one: _Share, other: _Share, left: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+    """Of one counter set: the room for devices of the one kind, and how much of it each device of the other kind costs."""
+    before = room = _fitting(*one, left) if one is not None else 0
+    losses = []
+    if other is not None:
+        takes = other[1]
+        for times in range(1, _fitting(*other, left) + 1):
+            rest = tuple(available - times * amount for available, amount in zip(left, takes, strict=True))
+            after = _fitting(*one, rest) if one is not None else 0
+            losses.append(before - after)
+            before = after
+    return room, tuple(losses)
+
+
 class Bounds:
     def __init__(self, search: Search) -> None:
         self._search = search
         self._problem = search.problem
-        self.class_of: dict[int, int] = {}
-        self._members: list[int] = []  # class -> devices
-        self._signatures: dict[object, int] = {}
-        self._cheapest: dict[int, list[dict[str, int]]] = {}
+        self._cheapest: dict[int, list[_Cheapest]] = {}
         self._work = 0
-        self._classify()
-
-    # Interchangeable devices
-
-    def _classify(self) -> None:
-        alternatives = [alternative for slot in self._search.slots for alternative in slot.alternatives]
-        masks = [alternative.mask for alternative in alternatives]
-        everything = 0
-        for alternative, mask in zip(alternatives, masks, strict=True):
-            everything |= mask
-            for number in alternative.devices:
-                everything |= 1 << number
-        tables = [table for alternative in alternatives for table in alternative.elements]
-        known: dict[object, int] = {}
-        for number in _bits(everything):
-            shape = self._problem.shapes[number]
-            counters = self._search.counters_of.get(number)
-            key = (
-                tuple(mask >> number & 1 for mask in masks),
-                tuple(table.get(shape) for table in tables),
-                (counters.offset, counters.consumes[number]) if counters is not None else None,
-                # A share leaves a mark on the device: no two of these are alike.
-                number if self._problem.shareable >> number & 1 else None,
-            )
-            index = known.setdefault(key, len(known))
-            if index == len(self._members):
-                self._members.append(0)
-            self._members[index] |= 1 << number
-            self.class_of[number] = index
-
-    def equals(self, number: int) -> int:
-        """All devices for which the search would go exactly as for this one."""
-        return self._members[self.class_of[number]]
-
-    def signature(self, alternative: Alternative) -> int:
-        """The same number for alternatives that ask for the same."""
-        key = (
-            alternative.mask,
-            alternative.count,
-            alternative.all_mode,
-            alternative.admin,
-            tuple(constraint.index for constraint in alternative.constraints),
-            tuple(sorted(alternative.derived.items())),
-            id(alternative.capacity),
-        )
-        return self._signatures.setdefault(key, len(self._signatures))
+        self.spent = 0  # effort so far, in steps of the search (about 10 us)
 
     # Necessary conditions
 
     def narrow(self, slot: int, alternative: Alternative, need: int, avail: int, end: int) -> int:
         """The devices of `avail` that can still lead to filling all slots before `end`; 0 when there is no way."""
+        self.spent += 1 + end - slot
         entries = [_Entry(alternative.slot.claim_index, [(alternative, avail)], need)]
         for later in range(slot + 1, end):
             entry = self.entry(later)
             if entry is None:
                 return 0
             entries.append(entry)
-        if avail.bit_count() < need or not self.enough(entries) or not self.counters_suffice(entries):
+        if avail.bit_count() < need or not self.enough(entries):
+            return 0
+        if not self.counters_suffice(entries) or not self.shares_suffice(entries):
             return 0
         self._work = 0
         for claim in dict.fromkeys(entry.claim for entry in entries):
@@ -124,6 +165,7 @@ class Bounds:
                 return 0
             if claim == entries[0].claim:
                 avail &= allowed
+        self.spent += self._work // 2
         return avail
 
     def entry(self, slot: int) -> _Entry | None:
@@ -157,36 +199,77 @@ class Bounds:
                 left[name] = left.get(name, 0) + counters.left[index]
             taken: dict[str, int] = {}
             for entry in entries:
-                for name, amount in self._cheapest_of(entry.mask())[which].items():
+                cheapest = self._cheapest_of(entry.mask())[which]
+                if cheapest.room(counters.left) < entry.need:
+                    return False
+                for name, amount in cheapest.overall.items():
                     taken[name] = taken.get(name, 0) + amount * entry.need
             if any(amount > left[name] for name, amount in taken.items()):
                 return False
+            if len(entries) <= _PAIRS and not self._pairs_suffice(counters.left, which, entries):
+                return False
         return True
 
-    def _cheapest_of(self, mask: int) -> list[dict[str, int]]:
-        """Per pool with counters: what every device of the mask takes at least."""
+    def _pairs_suffice(self, left: Sequence[int], which: int, entries: Sequence[_Entry]) -> bool:
+        """Whether, after one entry has taken what it needs in the least harmful way, another still finds room."""
+        known = [(entry.need, self._cheapest_of(entry.mask())[which]) for entry in entries]
+        drawing = [(need, cheapest) for need, cheapest in known if cheapest.sets]
+        self.spent += sum(cheapest.sets for _, cheapest in drawing) * len(drawing) // 3
+        return all(
+            one is other or other.room_beside(one, need, left) >= wanted
+            for need, one in drawing
+            for wanted, other in drawing
+        )
+
+    def _cheapest_of(self, mask: int) -> list[_Cheapest]:
         found = self._cheapest.get(mask)
         if found is None:
-            found = self._cheapest[mask] = [
-                self._cheapest_in(mask, which) for which in range(len(self._problem.counters))
-            ]
+            shareable = self._problem.shareable
+            found = self._cheapest[mask] = [_Cheapest(counters, mask, shareable) for counters in self._problem.counters]
         return found
 
-    def _cheapest_in(self, mask: int, which: int) -> dict[str, int]:
-        counters = self._problem.counters[which]
-        names = [name for _, name in counters.index]
-        least: dict[str, int] | None = None
-        for number in _bits(mask):
-            if number not in counters.amounts or self._problem.shareable >> number & 1:
-                return {}
-            takes: dict[str, int] = {}
-            for index, amount in counters.amounts[number]:
-                takes[names[index]] = takes.get(names[index], 0) + amount
-            if least is None:
-                least = takes
-            else:
-                least = {name: min(amount, takes[name]) for name, amount in least.items() if name in takes}
-        return least or {}
+    def shares_suffice(self, entries: Sequence[_Entry]) -> bool:
+        """Room for all shares: with each entry's amounts by itself, and with the smallest amounts for all together."""
+        shareable = self._problem.shareable
+        sharing = [entry for entry in entries if entry.mask() & shareable]
+        if not sharing:
+            return True
+        groups: dict[object, list[_Entry]] = {}
+        for entry in sharing:
+            groups.setdefault(tuple(id(alternative.capacity) for alternative, _ in entry.options), []).append(entry)
+        return all(self._room_for(group) for group in [*groups.values(), sharing])
+
+    def _room_for(self, entries: Sequence[_Entry]) -> bool:
+        wanted = sum(entry.need for entry in entries)
+        union = 0
+        for entry in entries:
+            union |= entry.mask()
+        room = (union & ~self._problem.shareable).bit_count()
+        for number in _bits(union & self._problem.shareable):
+            if room >= wanted:
+                return True
+            mine = [(a, mask) for entry in entries for a, mask in entry.options if mask >> number & 1]
+            room += min(self._shares_left(number, [a for a, _ in mine]), len(entries))
+        return room >= wanted
+
+    def _shares_left(self, number: int, alternatives: list[Alternative]) -> int:
+        """How many more shares of the device there could be at best."""
+        shape = self._problem.shapes[number]
+        least: dict[str, int] = {}
+        limits: Mapping[str, int] = {}
+        for alternative in alternatives:
+            verdict = alternative.capacity.verdict(shape) if alternative.capacity is not None else None
+            if not isinstance(verdict, Consumed):
+                return MAX_RESULTS
+            limits = verdict.limits
+            least = {name: min(amount, least.get(name, amount)) for name, amount in verdict.amounts.items()}
+        used = [self._search.held_capacity(number), *self._search.shares.get(number, ())]
+        room = [
+            (limits[name] - sum(share.get(name, 0) for share in used)) // amount
+            for name, amount in least.items()
+            if amount
+        ]
+        return min(room, default=MAX_RESULTS)
 
     # Constraints
 

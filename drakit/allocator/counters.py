@@ -102,6 +102,10 @@ class PoolCounters:
             _admits(self._members.get(c.counter_set), c.groups) for c in self.consumes[number]
         )
 
+    def members_of(self, number: int) -> object:
+        """The compatibility groups in force on the sets that the device draws from."""
+        return tuple(self._members.get(consumption.counter_set) for consumption in self.consumes[number])
+
     def take(self, number: int) -> Undo:
         """The device is chosen; it is not blocked."""
         amounts, members, blocked = self.amounts[number], [], self.blocked

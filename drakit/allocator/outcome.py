@@ -32,7 +32,7 @@ class Budget:
     """
 
     seconds: float = 1.0
-    steps: int = 100_000
+    steps: int = 60_000
     clock: Callable[[], float] | None = None
 
 

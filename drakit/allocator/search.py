@@ -20,6 +20,7 @@ from drakit.allocator.errors import Fatal, GaveUp
 from drakit.allocator.outcome import Budget
 from drakit.allocator.problem import MAX_RESULTS, Alternative, Problem
 from drakit.allocator.selection import DerivedFault
+from drakit.allocator.symmetry import Symmetry
 
 __all__ = ["Choice", "Search"]
 
@@ -61,6 +62,7 @@ class Search:
         self.slots = problem.slots
         self.steps = 0
         self._budget = budget
+        self._next_look = 64  # at the clock, in steps
         self._deadline = budget.clock() + budget.seconds if budget.clock is not None else 0.0
         self.results: list[list[Choice]] = [[] for _ in problem.claims]
         self.taken = [0] * len(problem.claims)  # per claim: devices in exclusive use by this attempt
@@ -73,6 +75,7 @@ class Search:
         self.counters_of = {n: counters for counters in problem.counters for n in counters.consumes}
         self._clear_after = self._find_hazards()
         self._bounds: Bounds | None = None
+        self._symmetry: Symmetry | None = None
         self._plain_steps = 8 + 2 * sum(min(a.count for a in slot.alternatives) for slot in self.slots)
         self._failed: set[object] = set()
 
@@ -146,12 +149,14 @@ class Search:
                 came_from = frame.slot
                 stack.pop()
 
-    def _step(self) -> None:
-        self.steps += 1
+    def _step(self, effort: int = 1) -> None:
+        self.steps += effort
         if self.steps > self._budget.steps:
             raise GaveUp(self.steps)
-        if not self.steps & 63 and self._budget.clock is not None and self._budget.clock() > self._deadline:
-            raise GaveUp(self.steps)
+        if self.steps >= self._next_look and self._budget.clock is not None:
+            self._next_look = self.steps + 64
+            if self._budget.clock() > self._deadline:
+                raise GaveUp(self.steps)
 
     def _enter(self, slot: int, which: int, k: int, start: int, alternative: Alternative) -> _Frame | None:
         """A frame with the devices to try for the k-th device, or None when none can do."""
@@ -167,7 +172,7 @@ class Search:
         frame = _Frame(slot, which, k, alternative, avail | hazards)
         if self.steps > self._plain_steps and clear:
             if self._clear_after[slot] == len(self.slots):
-                frame.key = self._state(slot, alternative, k, start)
+                frame.key = self.symmetry().state(slot, alternative, k, start)
                 if frame.key in self._failed:
                     return None
             if not self._narrow(frame):
@@ -258,6 +263,11 @@ class Search:
             self._bounds = Bounds(self)
         return self._bounds
 
+    def symmetry(self) -> Symmetry:
+        if self._symmetry is None:
+            self._symmetry = Symmetry(self)
+        return self._symmetry
+
     def _narrow(self, frame: _Frame) -> bool:
         """Drop devices that cannot lead to a solution; False when none is left or too few."""
         assert frame.alternative is not None
@@ -270,25 +280,7 @@ class Search:
 
     def _skip_equals(self, frame: _Frame) -> None:
         if self._clear_after[frame.slot] == len(self.slots):
-            frame.avail &= ~self.bounds().equals(frame.tried)
-
-    def _state(self, slot: int, alternative: Alternative, k: int, start: int) -> object:
-        """What decides how the walk goes on from here. Which of several equal devices is taken does not."""
-        classes = self.bounds().class_of
-        # Ahead of `start` the walk depends on exactly which devices are gone, behind it only on what kinds.
-        ahead = tuple(mask >> start for mask in self.taken) if start else ()
-        claim = self.problem.constraints[alternative.slot.claim_index]
-        return (
-            slot,
-            self.bounds().signature(alternative),
-            k,
-            start,
-            ahead,
-            len(self.results[alternative.slot.claim_index]),
-            tuple(tuple(sorted(classes[c.number] for c in choices if not c.consumed)) for choices in self.results),
-            tuple(constraint.stack[-1] if constraint.stack else None for constraint in claim),
-            tuple(sorted((n, _total(shares)) for n, shares in self.shares.items())),
-        )
+            frame.avail &= ~self.symmetry().equals(frame.tried)
 
     # Taking devices
 
@@ -319,7 +311,7 @@ class Search:
         if alternative.capacity is not None and (shareable or alternative.all_mode):
             verdict = alternative.capacity.verdict(self.problem.shapes[number])
             assert isinstance(verdict, Consumed)
-            held = self._held_capacity(number) if self.problem.shared & bit else {}
+            held = self.held_capacity(number) if self.problem.shared & bit else {}
             if not verdict.fits(held, *self.shares.get(number, ())):
                 self._remove_from_constraints(alternative)
                 return False
@@ -361,7 +353,9 @@ class Search:
                 self.taken_any |= mask
         self._remove_from_constraints(frame.alternative)
 
-    def _held_capacity(self, number: int) -> dict[str, int]:
+    def held_capacity(self, number: int) -> dict[str, int]:
+        if not self.problem.shared >> number & 1:
+            return {}
         pool, position = self.problem.view.locate(number)
         return dict(self.problem.allocated.pools[pool.key].capacity(pool.layout.names[position]))
 
@@ -387,11 +381,3 @@ def _dangerous(alternative: Alternative) -> bool:
     if alternative.all_mode and alternative.constraints:
         return True
     return bool(alternative.hazards or alternative.doubtful)
-
-
-def _total(shares: list[dict[str, int]]) -> tuple[tuple[str, int], ...]:
-    totals: dict[str, int] = {}
-    for share in shares:
-        for name, amount in share.items():
-            totals[name] = totals.get(name, 0) + amount
-    return tuple(sorted(totals.items()))
