@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from drakit.api.errors import StatusError
 from drakit.node.runtime import Stream
-from drakit.node.spdy import SpdySession, SpdyStream
+from drakit.node.spdy import SpdyError, SpdySession, SpdyStream
 from drakit.node.websocket import Bytes, WebSocket, accept_headers, choose_protocol
 
 __all__ = ["CommandOptions", "exit_status", "serve"]
 
+log = logging.getLogger(__name__)
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 WEBSOCKET_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io", "channel.k8s.io")
 SPDY_PROTOCOLS = ("v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io")
@@ -166,10 +168,13 @@ class SpdyChannels:
         self._accepting = asyncio.ensure_future(self._accept())
 
     async def _accept(self) -> None:
-        async for stream in self._session.streams():
-            self._opened[stream.headers.get("streamtype", "")] = stream
-            if self._expected <= set(self._opened):
-                self._ready.set()
+        try:
+            async for stream in self._session.streams():
+                self._opened[stream.headers.get("streamtype", "")] = stream
+                if self._expected <= set(self._opened):
+                    self._ready.set()
+        except SpdyError as error:
+            log.info("exec: %s", error)
 
     @property
     def _expected(self) -> set[str]:

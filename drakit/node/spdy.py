@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from drakit.node.websocket import Bytes
 
-__all__ = ["SpdySession", "SpdyStream"]
+__all__ = ["SpdyError", "SpdySession", "SpdyStream"]
 
 SYN_STREAM, SYN_REPLY, RST_STREAM, SETTINGS, PING, GOAWAY, HEADERS, WINDOW_UPDATE = 1, 2, 3, 4, 6, 7, 8, 9
 FIN = 1
@@ -115,8 +115,8 @@ class SpdySession:
                 await self._raw.drain()
                 if opened is not None:
                     yield opened
-        except zlib.error as error:
-            raise SpdyError(f"header block: {error}") from error
+        except (zlib.error, struct.error) as error:
+            raise SpdyError(f"malformed frame: {error}") from error
         finally:
             self.closed = True
             for stream in self._streams.values():

@@ -74,6 +74,7 @@ def test_hanging_driver_runs_into_the_deadline() -> None:
     run(test, call_timeout=0.3)
 
 
+@pytest.mark.slow
 def test_driver_crashing_in_prepare_is_asked_again() -> None:
     async def test(world: World) -> None:
         driver = await world.driver()
@@ -88,6 +89,7 @@ def test_driver_crashing_in_prepare_is_asked_again() -> None:
     run(test)
 
 
+@pytest.mark.slow
 def test_error_of_the_driver_is_in_the_event() -> None:
     async def test(world: World) -> None:
         driver = await world.driver()
@@ -171,6 +173,7 @@ def test_restarted_driver_at_the_same_socket_is_registered_again() -> None:
     run(test)
 
 
+@pytest.mark.slow
 def test_two_drivers_in_one_claim_one_failing() -> None:
     async def test(world: World) -> None:
         gpu, nic = await world.driver(), await world.driver("nic.example.com")
@@ -248,6 +251,7 @@ def test_claim_deleted_under_a_running_pod_is_still_unprepared() -> None:
     run(test)
 
 
+@pytest.mark.slow
 def test_replaced_claim_waits_until_the_old_one_is_unprepared() -> None:
     async def test(world: World) -> None:
         driver = await world.driver()
@@ -275,6 +279,7 @@ def test_replaced_claim_waits_until_the_old_one_is_unprepared() -> None:
     run(test)
 
 
+@pytest.mark.slow
 def test_terminal_status_is_written_only_after_unprepare() -> None:
     async def test(world: World) -> None:
         driver = await world.driver()
