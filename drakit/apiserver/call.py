@@ -6,11 +6,12 @@ Both doors make a Call (HTTP from a URL, the in-process transport from its Reque
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from drakit.api.errors import FieldError, StatusError
 from drakit.api.registry import Kind
+from drakit.api.selectors import parse_field_selector
 from drakit.apiserver.auth import Attributes, UserInfo
 from drakit.apiserver.stored import Stored
 
@@ -37,6 +38,7 @@ class Call:
     method: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    annotations: dict[str, str] = field(default_factory=dict)  # for the audit log
 
     def option(self, name: str) -> str:
         found = self.query.get(name)
@@ -50,6 +52,16 @@ class Call:
             field_selector=option("fieldSelector") if self.query else "",
         )  # fmt: skip
 
+    def question(self) -> Attributes:
+        """The request as authorization sees it: a Namespace is asked for inside itself, so that the rights of those who live there
+        count, and a list of one named object is asked for by its name."""
+        asked = self.attributes()
+        if self.kind.plural == "namespaces" and not self.kind.group:
+            return replace(asked, namespace=self.name) if self.name else asked
+        if not self.name and "metadata.name" in asked.field_selector and self.verb in ("list", "watch"):
+            return replace(asked, name=_only_name(asked.field_selector))
+        return asked
+
     @property
     def key(self) -> str:
         return f"{self.namespace}/{self.name}" if self.kind.namespaced else self.name
@@ -59,6 +71,17 @@ class Call:
 
     def has_body(self) -> bool:
         return bool(self.body) or self.value is not NOTHING
+
+
+def _only_name(field_selector: str) -> str:
+    try:
+        wanted = [
+            value for field, value, equal in parse_field_selector(field_selector) if equal and field == "metadata.name"
+        ]
+    except ValueError:
+        return ""
+    # The first one, if it could be a name at all: what is asked must be what is listed.
+    return wanted[0] if wanted and wanted[0] not in (".", "..") and not set("/%") & set(wanted[0]) else ""
 
 
 class Listing(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Protocol
@@ -16,6 +16,7 @@ from drakit.api.gates import FeatureGates
 from drakit.api.kind import ExpressionChecker, Kind, NoExpressions, WriteContext
 from drakit.apiserver.auth import Admission, AdmissionAttributes, Authorizer
 from drakit.apiserver.call import Call
+from drakit.apiserver.refusals import denied
 from drakit.apiserver.routes import Routes
 from drakit.apiserver.store import Collection, Store
 from drakit.clock import Clock, SystemClock
@@ -28,6 +29,8 @@ _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels: no words by accident
 
 class Privileges(Protocol):
     """Rights that depend on what a write changes; their errors stand among those of validation."""
+
+    def concern(self, attributes: AdmissionAttributes) -> bool: ...
 
     def errors(self, attributes: AdmissionAttributes) -> list[FieldError]: ...
 
@@ -46,8 +49,19 @@ class Context:
     # Writes to these (group, plural/subresource) pairs go to a function instead of the generic verb: reviews, tokens, …
     special: dict[tuple[str, str], Callable[[Context, Call], Any]] = field(default_factory=dict)
 
-    def write_context(self, version: str, now: datetime | None = None) -> WriteContext:
-        return WriteContext(self.gates, now or self.clock.now(), self.expressions, version)
+    def write_context(
+        self, version: str, now: datetime | None = None, asked: AdmissionAttributes | None = None
+    ) -> WriteContext:
+        """`asked`: the write whose author's rights are to be checked together with the object."""
+        made = WriteContext(self.gates, now or self.clock.now(), self.expressions, version)
+        privileges = self.privileges
+        if asked is None or privileges is None or not privileges.concern(asked):
+            return made
+
+        def errors(new: Plain, old: Plain | None) -> list[FieldError]:
+            return privileges.errors(replace(asked, object=new, old_object=old))
+
+        return replace(made, privileges=errors)
 
     def collection(self, kind: Kind) -> Collection:
         return self.store.collection(kind)
@@ -73,13 +87,14 @@ class Context:
             plugin.admit(attributes)
         return attributes.object
 
-    def check_privileges(self, attributes: AdmissionAttributes) -> None:
-        if self.privileges is None:
+    def check_may_create(self, call: Call) -> None:
+        """A PUT or an apply that makes something new needs the right to create as well."""
+        if call.verb == "create" or self.authorizer is None or call.user.is_master:
             return
-        errors = self.privileges.errors(attributes)
-        if errors:
-            kind = attributes.kind
-            raise StatusError.invalid(kind.group, kind.kind, attributes.request.name, errors)
+        asked = replace(call.question(), verb="create")
+        decision = self.authorizer.authorize(asked)
+        if not decision.allowed:
+            raise denied(asked, decision.reason)
 
     def validate(self, attributes: AdmissionAttributes) -> None:
         for plugin in self.admission:
@@ -100,6 +115,7 @@ def admission_attributes(
         dry_run=dry_run,
         request_version=call.version,
         warnings=call.warnings,
+        annotations=call.annotations,
     )
 
 

@@ -42,7 +42,7 @@ def authorize(ctx: Context, attributes: Attributes) -> None:
 
 
 def dispatch(ctx: Context, call: Call) -> Answer | WatchStart:
-    authorize(ctx, call.attributes())
+    authorize(ctx, call.question())
     if ctx.special and (special := ctx.special.get((call.kind.group, _resource(call)))) is not None:
         answer: Answer = special(ctx, call)
         return answer

@@ -61,11 +61,11 @@ class Endpoints:
         if request.headers.get("authorization") == "":
             del request.headers["authorization"]  # says nothing: the same as no header at all
         user = server.authenticator.authenticate(request.headers, connection.certificate) or ANONYMOUS
-        if "impersonate-user" in request.headers or request.groups:
+        if request.impersonates and self._ctx.authorizer is not None:
             from drakit.apiserver.authn import impersonated
 
-            if self._ctx.authorizer is not None:
-                user = impersonated(user, request.headers, request.groups, self._ctx.authorizer)
+            request.impersonator = user
+            user = impersonated(user, request.headers, request.groups, self._ctx.authorizer, request.extras)
         return user
 
     def _route(self, connection: http.Connection, request: http.HttpRequest, started: float) -> None:
@@ -80,11 +80,11 @@ class Endpoints:
         call = Call(
             "", route.kind, route.version.name, route.namespace, route.name, route.subresource, query, user,
             content_type=headers.get("content-type", ""), body=request.body, agent=headers.get("user-agent", ""),
-            method=request.method, headers=headers, warnings=request.warnings,
+            method=request.method, headers=headers, warnings=request.warnings, annotations=request.annotations,
         )  # fmt: skip
         call.verb = verb_of(request.method, route, watch=watching and bool_option(call, "watch"))
         if self._server.audit is not None:
-            request.asked = call.attributes()
+            request.asked = call.question()
         if route.version.deprecated:
             call.warnings.append(route.version.deprecated)
         if route.subresource in NODE_SUBRESOURCES:
@@ -172,9 +172,12 @@ class Endpoints:
         """Call only when there is an audit log. What failed before it was understood is recorded by its path."""
         assert self._server.audit is not None
         asked = request.asked
+        impersonator = request.impersonator if isinstance(request.impersonator, UserInfo) else None
         if not isinstance(asked, Attributes):
-            asked = Attributes(ANONYMOUS, request.method.lower(), path=request.path)
-        self._server.audit.record(asked, code, reason=reason)
+            asked = Attributes(impersonator or ANONYMOUS, request.method.lower(), path=request.path)
+        self._server.audit.record(
+            asked, code, reason=reason, impersonator=impersonator, annotations=request.annotations
+        )
 
     # -- streams -------------------------------------------------------------------------------------------------
 
@@ -198,7 +201,7 @@ class Endpoints:
 
         def check() -> None:
             call.user = self._user(connection, request)
-            authorize(self._ctx, call.attributes())
+            authorize(self._ctx, call.question())
 
         self.streams[stream] = check
         self._server.metrics.observe("watch", call.kind.plural, 200, time.perf_counter() - started)
@@ -211,7 +214,7 @@ class Endpoints:
     def _to_node(
         self, connection: http.Connection, request: http.HttpRequest, call: Call, route: Route, started: float
     ) -> None:
-        authorize(self._ctx, call.attributes())
+        authorize(self._ctx, call.question())
         pod = self._ctx.collection(call.kind).objects.get(call.key)
         if pod is None:
             raise call.not_found()

@@ -48,7 +48,16 @@ class HttpRequest:
     upgrade: bool = False
     leftover: bytes = b""  # what came after an upgrade request
     warnings: list[str] = field(default_factory=list)  # for the answer, whatever it is
-    asked: object = None  # room for the handler: what its audit log will say of the request
+    extras: list[tuple[str, str]] = field(default_factory=list)  # every Impersonate-Extra-*
+    # Room for the handler: what its audit log will say of the request.
+    asked: object = None
+    impersonator: object = None
+    annotations: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def impersonates(self) -> bool:
+        headers = self.headers
+        return bool(self.groups or self.extras) or "impersonate-user" in headers or "impersonate-uid" in headers
 
 
 Handler = Callable[["Connection", HttpRequest], None]
@@ -80,6 +89,7 @@ class Connection(asyncio.Protocol):
         self._url = b""
         self._headers: dict[str, str] = {}
         self._groups: list[str] = []
+        self._extras: list[tuple[str, str]] = []
         self._header_bytes = 0
         self._body: list[bytes] = []
         self._body_bytes = 0
@@ -160,6 +170,8 @@ class Connection(asyncio.Protocol):
         key, text = name.decode("latin-1").lower(), value.decode("latin-1")
         if key == "impersonate-group":
             self._groups.append(text)
+        elif key.startswith("impersonate-extra-"):
+            self._extras.append((key, text))
         present = self._headers.get(key)
         self._headers[key] = text if present is None else f"{present},{text}"
 
@@ -196,7 +208,7 @@ class Connection(asyncio.Protocol):
         path = unquote_to_bytes(raw_path).decode("utf-8", "replace") if b"%" in raw_path else raw_path.decode("latin-1")
         request = HttpRequest(
             self._parser.get_method().decode("latin-1"), path, query.decode("latin-1"), self._headers, self._groups,
-            b"".join(self._body) if self._body else b"", keep_alive, upgrade, leftover,
+            b"".join(self._body) if self._body else b"", keep_alive, upgrade, leftover, extras=self._extras,
         )  # fmt: skip
         if self._request is None:
             self._begin(request)

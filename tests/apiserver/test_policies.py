@@ -12,21 +12,42 @@ from drakit.apiserver.policies import FAILURES_ANNOTATION, Review, Verdict, eval
 from drakit.apiserver.policy_rules import validate_binding, validate_policy
 from drakit.cel.admission import Access, Decision
 
-RULE = {"apiGroups": ["resource.k8s.io"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["resourceclaims"]}
-CLAIM = {"metadata": {"name": "c1", "namespace": "ns", "labels": {"team": "ml"}}, "spec": {"devices": {"requests": [{"name": "a"}]}}}
+RULE = {
+    "apiGroups": ["resource.k8s.io"],
+    "apiVersions": ["v1"],
+    "operations": ["CREATE", "UPDATE"],
+    "resources": ["resourceclaims"],
+}
+CLAIM = {
+    "metadata": {"name": "c1", "namespace": "ns", "labels": {"team": "ml"}},
+    "spec": {"devices": {"requests": [{"name": "a"}]}},
+}
 NAMESPACE = {"metadata": {"name": "ns", "labels": {"env": "test"}}}
 
 
 def policy(*validations: Any, name: str = "p", **spec: Any) -> dict[str, Any]:
     made = [{"expression": item} if isinstance(item, str) else item for item in validations]
-    return {"metadata": {"name": name}, "spec": {"matchConstraints": {"resourceRules": [RULE]}, "validations": made, **spec}}
+    return {
+        "metadata": {"name": name},
+        "spec": {"matchConstraints": {"resourceRules": [RULE]}, "validations": made, **spec},
+    }
 
 
 def binding(*actions: str, name: str = "b", **spec: Any) -> dict[str, Any]:
-    return {"metadata": {"name": name}, "spec": {"policyName": "p", "validationActions": list(actions or ("Deny",)), **spec}}
+    return {
+        "metadata": {"name": name},
+        "spec": {"policyName": "p", "validationActions": list(actions or ("Deny",)), **spec},
+    }
 
 
-def review(obj: Mapping[str, Any] | None = CLAIM, *, old: Any = None, operation: str = "CREATE", allow: bool = True, **request: Any) -> Review:
+def review(
+    obj: Mapping[str, Any] | None = CLAIM,
+    *,
+    old: Any = None,
+    operation: str = "CREATE",
+    allow: bool = True,
+    **request: Any,
+) -> Review:
     gvr = {"group": "resource.k8s.io", "version": "v1", "resource": "resourceclaims"}
     made = {
         "kind": {"group": "resource.k8s.io", "version": "v1", "kind": "ResourceClaim"}, "resource": gvr, "requestResource": gvr,
@@ -57,7 +78,9 @@ class Store:
     def get(self, api_version: str, kind: str, namespace: str, name: str) -> Mapping[str, Any] | None:
         return next((o for o in self.select(api_version, kind, namespace, {}) if o["metadata"]["name"] == name), None)
 
-    def select(self, api_version: str, kind: str, namespace: str, selector: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    def select(
+        self, api_version: str, kind: str, namespace: str, selector: Mapping[str, Any]
+    ) -> Sequence[Mapping[str, Any]]:
         return [o for o in self.objects if o["metadata"].get("namespace", "") == namespace]
 
 
@@ -75,7 +98,7 @@ def test_true_allows_and_false_denies() -> None:
     assert denial is not None
     assert (denial.code, denial.reason) == (422, "Invalid")
     assert denial.message == (
-        'resourceclaims.resource.k8s.io "c1" is forbidden: ValidatingAdmissionPolicy \'p\' with binding \'b\' denied request: '
+        "resourceclaims.resource.k8s.io \"c1\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: "
         "failed expression: object.metadata.name == 'x'"
     )
 
@@ -87,7 +110,10 @@ def test_true_allows_and_false_denies() -> None:
         ({"expression": "false", "message": "plain", "messageExpression": "'name ' + object.metadata.name"}, "name c1"),
         ({"expression": "false", "message": "plain", "messageExpression": "string(1/0)"}, "plain"),
         ({"expression": "false", "messageExpression": "'two\\nlines'"}, "failed expression: false"),
-        ({"expression": "object.nope == 1", "message": "plain"}, "expression 'object.nope == 1' resulted in error: no such key: nope"),
+        (
+            {"expression": "object.nope == 1", "message": "plain"},
+            "expression 'object.nope == 1' resulted in error: no such key: nope",
+        ),
     ],
 )
 def test_message_comes_from_the_best_source(validation: dict[str, Any], text: str) -> None:
@@ -116,7 +142,9 @@ def test_actions_warn_and_audit() -> None:
 
 
 def test_audit_annotations_are_published() -> None:
-    annotated = policy("true", auditAnnotations=[{"key": "who", "valueExpression": "'by ' + request.userInfo.username"}])
+    annotated = policy(
+        "true", auditAnnotations=[{"key": "who", "valueExpression": "'by ' + request.userInfo.username"}]
+    )
     assert decide(annotated).annotations == {"p/who": "by admin"}
 
 
@@ -139,7 +167,9 @@ def test_match_conditions_skip_the_policy() -> None:
     assert decide(policy("false", matchConditions=conditions("object.nope == 1", "false"))).denial is None
     failed = decide(policy("false", matchConditions=conditions("object.nope == 1", "true")))
     assert message(failed) == "expression 'object.nope == 1' resulted in error: no such key: nope"
-    assert decide(policy("false", matchConditions=conditions("object.nope == 1"), failurePolicy="Ignore")).denial is None
+    assert (
+        decide(policy("false", matchConditions=conditions("object.nope == 1"), failurePolicy="Ignore")).denial is None
+    )
 
 
 def test_params_by_name_and_by_selector() -> None:
@@ -153,11 +183,16 @@ def test_params_by_name_and_by_selector() -> None:
 def test_missing_params_follow_the_not_found_action() -> None:
     denies = policy("false", paramKind=PARAM_KIND)
     missing = decide(denies, by_name("Deny", "nope"), params=Store(LIMITS))
-    assert message(missing) == "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"
+    assert (
+        message(missing)
+        == "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"
+    )
     assert decide(denies, by_name("Allow", "nope"), params=Store(LIMITS)).denial is None
     unknown = decide(policy("true", paramKind={"apiVersion": "example.com/v1", "kind": "Nope"}), params=Store())
     assert unknown.denial is not None
-    assert unknown.denial.message.endswith("failed to find resource referenced by paramKind: 'example.com/v1, Kind=Nope'")
+    assert unknown.denial.message.endswith(
+        "failed to find resource referenced by paramKind: 'example.com/v1, Kind=Nope'"
+    )
 
 
 def test_authorizer_asks_the_callers_authorizer() -> None:
@@ -184,7 +219,10 @@ def test_more_than_two_authorization_checks_are_too_expensive() -> None:
 def test_budget_covers_all_expressions_of_a_binding() -> None:
     costly = "lists.range(330).all(i, lists.range(330).all(j, i + j >= 0))"  # within the limit of one expression
     verdict = decide(policy(*[costly] * 20))
-    assert message(verdict) == "validation failed due to running out of cost budget, no further validation rules will be run"
+    assert (
+        message(verdict)
+        == "validation failed due to running out of cost budget, no further validation rules will be run"
+    )
 
 
 @pytest.mark.parametrize(
@@ -213,7 +251,9 @@ def test_match_constraints(resources: dict[str, Any], expected: bool) -> None:
 
 def test_policies_do_not_apply_to_policies() -> None:
     gvr = {"group": "admissionregistration.k8s.io", "version": "v1", "resource": "validatingadmissionpolicies"}
-    everything = {"resourceRules": [{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}]}
+    everything = {
+        "resourceRules": [{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}]
+    }
     assert matches(everything, review(resource=gvr, requestResource=gvr)) is False
 
 

@@ -1,16 +1,20 @@
 """The API vectors: replay recorded requests against our server and compare the answers.
 
-With the recorded scripts at hand their own `replay.py` does the work; a clone without them runs our small selection in
-tests/data/api with the same runner's rules, in `tests/vectors/api_runner.py`.
+The recorded scripts come with their own `replay.py`, which does the work. A clone without them runs our small selection
+(tests/data/api/scripts.jsonl, the same form) with the reader in `tests/vectors/api_replay.py`.
+The server is a whole cluster without nodes, as when the answers were recorded: API server, controllers, scheduler.
 """
 
 from __future__ import annotations
 
 import asyncio
+import fnmatch
+import gc
 import importlib.util
 import json
 import tempfile
 import threading
+import warnings
 from argparse import Namespace
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,31 +25,30 @@ from typing import Any
 
 from tests.vectors import DATA, SHARED, Outcome
 
-# The scripts that an API server answers by itself; lifecycle needs the scheduler and the controllers too.
+# What an API server answers by itself; `lifecycle` is about the scheduler and the controllers.
 ALONE = ("crud", "discovery", "versions", "defaulting", "validation", "seeds")
+# The answers were recorded without it: nodes are objects there, nobody reports for them.
+LEFT_OUT = ("node-lifecycle-controller",)
 
 
 @contextmanager
-def running_server(**settings: Any) -> Iterator[Path]:
-    """A server in a thread of its own, with the controllers if there are any; gives the path of its kubeconfig."""
+def running_cluster() -> Iterator[Path]:
+    """A cluster in a thread of its own; gives the path of its kubeconfig."""
     from drakit.apiserver.kubeconfig import write_kubeconfig
-    from drakit.apiserver.server import Server, Settings
+    from drakit.cli.cluster import Cluster, Options
+    from drakit.controllers import runner
 
-    ready, stop = threading.Event(), asyncio.Event()
+    ready = threading.Event()
     state: dict[str, Any] = {}
+    controllers = tuple(name for name in runner.NAMES if name not in LEFT_OUT)
 
     async def serve(path: Path) -> None:
-        server = Server(Settings(**settings))
-        await server.start()
-        write_kubeconfig(path, server.kubeconfig())
-        state["loop"] = asyncio.get_running_loop()
-        background = _controllers(server)
-        ready.set()
-        await stop.wait()
-        for task in background:
-            task.cancel()
-        await asyncio.gather(*background, return_exceptions=True)
-        await server.stop()
+        stop = asyncio.Event()
+        async with Cluster(Options(controllers=controllers)) as cluster:
+            write_kubeconfig(path, cluster.server.kubeconfig())
+            state.update(loop=asyncio.get_running_loop(), stop=stop)
+            ready.set()
+            await stop.wait()
 
     def run(path: Path) -> None:
         try:
@@ -59,37 +62,24 @@ def running_server(**settings: Any) -> Iterator[Path]:
         path = Path(folder) / "kubeconfig"
         thread = threading.Thread(target=run, args=(path,), daemon=True)
         thread.start()
-        ready.wait(30)
+        ready.wait(60)
         if "error" in state:
-            raise RuntimeError("the server did not start") from state["error"]
+            raise RuntimeError("the cluster did not start") from state["error"]
         try:
             yield path
         finally:
-            state["loop"].call_soon_threadsafe(stop.set)
-            thread.join(20)
+            state["loop"].call_soon_threadsafe(state["stop"].set)
+            thread.join(30)
 
 
-def _controllers(server: Any) -> list[asyncio.Task[None]]:
-    """Namespaces, garbage and service accounts are the controllers' work; some scripts wait for it."""
-    from drakit.apiserver.auth import ADMIN
-    from drakit.apiserver.local import LocalTransport
-
-    try:
-        from drakit.client.client import Client
-        from drakit.client.informers import Informers
-        from drakit.controllers import runner
-    except ImportError:
-        return []
-    client = Client(LocalTransport(server, ADMIN, agent="kube-controller-manager"))
-    informers = Informers(client)
-    return [asyncio.get_running_loop().create_task(runner.run(client, informers, server.context.clock))]
-
-
-def _replay_module() -> ModuleType:
+def replay_module() -> ModuleType:
+    """The vectors' own runner, or ours which reads the same form."""
     path = SHARED / "api" / "replay.py"
     if not path.exists():
-        path = DATA / "api" / "replay.py"
-    spec = importlib.util.spec_from_file_location("api_replay", path)
+        from tests.vectors import api_replay
+
+        return api_replay
+    spec = importlib.util.spec_from_file_location("api_replay_recorded", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -97,25 +87,27 @@ def _replay_module() -> ModuleType:
     return module
 
 
-def check(files: list[Path], level: str | None, *, jobs: int = 4, only: str = "") -> Outcome:
-    folder = SHARED / "api" if (SHARED / "api").exists() else DATA / "api"
-    chosen = files or [folder / f"{name}.jsonl" for name in ALONE if (folder / f"{name}.jsonl").exists()]
-    scripts = [json.loads(line) for path in chosen for line in path.read_text().splitlines() if line.strip()]
-    if only:
-        import fnmatch
+def scripts(files: list[Path]) -> list[dict[str, Any]]:
+    chosen = files or [SHARED / "api" / f"{name}.jsonl" for name in ALONE]
+    chosen = [path for path in chosen if path.exists()] or [DATA / "api" / "scripts.jsonl"]
+    return [json.loads(line) for path in chosen for line in path.read_text().splitlines() if line.strip()]
 
-        scripts = [script for script in scripts if fnmatch.fnmatchcase(script["id"], only)]
+
+def check(files: list[Path], level: str | None, *, jobs: int = 4, only: str = "*", max_wait: float = 60) -> Outcome:
+    chosen = [script for script in scripts(files) if fnmatch.fnmatchcase(script["id"], only)]
     outcome = Outcome()
-    replay = _replay_module()
-    with running_server() as kubeconfig:
+    replay = replay_module()
+    with warnings.catch_warnings(), running_cluster() as kubeconfig:
+        warnings.simplefilter("ignore", ResourceWarning)  # the recorded runner leaves its connections to the collector
         client = replay.Client(replay.Config(str(kubeconfig)))
-        runner = replay.Runner(client, Namespace(level=level or "body", max_wait=20, verbose=False))
+        runner = replay.Runner(client, Namespace(level=level or "body", max_wait=max_wait, verbose=False))
         with ThreadPoolExecutor(jobs) as pool:
-            for script, (step, failure, _) in zip(
-                scripts, pool.map(lambda script: runner.run(script, False), scripts), strict=True
-            ):
+            results = pool.map(lambda script: runner.run(script, False), chosen)
+            for script, (step, failure, _) in zip(chosen, results, strict=True):
                 _count(replay, outcome, script, step, failure)
         runner.close()
+        del client, runner
+        gc.collect()
     return outcome
 
 
@@ -126,8 +118,8 @@ def _count(replay: ModuleType, outcome: Outcome, script: dict[str, Any], step: i
         outcome.notes.append(f"skipped {script['id']}: {failure}")
     else:
         what, expected, actual = failure
-        title = script["steps"][step or 0]
-        where = f"{title.get('method')} {title.get('path')}"
+        failed = script["steps"][step or 0]
         outcome.mismatches.append(
-            f"{script['id']} step {step} ({where}): {what}\n    expected {replay.short(expected)}\n    actual   {replay.short(actual)}"
+            f"{script['id']} step {step} ({failed.get('method')} {failed.get('path')}): {what}\n"
+            f"    expected {replay.short(expected)}\n    actual   {replay.short(actual)}"
         )

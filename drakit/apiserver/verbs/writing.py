@@ -58,15 +58,15 @@ def store_new(
     assert admitted is not None
     obj = admitted
     managed = managed_fields.on_create(ctx, call, obj, timestamp(now), applied_by)
-    ctx.check_privileges(attributes)
     obj["metadata"].pop("managedFields", None)
-    obj, warnings = strategy.create(kind, obj, ctx.write_context(call.version, now))
+    obj, warnings = strategy.create(kind, obj, ctx.write_context(call.version, now, attributes))
     call.warnings.extend(warnings)
     if managed:
         obj["metadata"]["managedFields"] = managed
     else:
         obj["metadata"].pop("managedFields", None)
     attributes.object = obj
+    ctx.check_may_create(call)
     ctx.validate(attributes)
     key = f"{call.namespace}/{call.name}" if kind.namespaced else call.name
     if key in collection.objects:
@@ -153,9 +153,9 @@ def replace(
     assert admitted is not None
     obj = admitted
     managed = managed_fields.on_update(ctx, call, obj, old.obj, timestamp(now), applied_by)
-    ctx.check_privileges(attributes)
     obj["metadata"].pop("managedFields", None)
-    new, warnings = strategy.update(kind, obj, old.obj, ctx.write_context(call.version, now), call.subresource)
+    rules = ctx.write_context(call.version, now, attributes)
+    new, warnings = strategy.update(kind, obj, old.obj, rules, call.subresource)
     call.warnings.extend(warnings)
     meta = new["metadata"] = {**new["metadata"], "resourceVersion": old.obj["metadata"]["resourceVersion"]}
     if managed:
