@@ -282,14 +282,23 @@ class Deployment:
             return _without(conditions, "Progressing")
         current = next((entry for entry in conditions if entry["type"] == "Progressing"), None)
         reason = current["reason"] if current else ""
-        if new.get("replicas", 0) == new.get("updatedReplicas", 0) and reason == "NewReplicaSetAvailable":
-            return conditions
         new_set = self.new_set
         what = f'ReplicaSet "{name(new_set)}"' if new_set is not None else f'Deployment "{name(self.obj)}"'
+        done = f"{what} has successfully progressed."
+        if (
+            current is not None
+            and reason == "NewReplicaSetAvailable"
+            and new.get("replicas", 0) == new.get("updatedReplicas", 0)
+        ):
+            if not self.complete(new) or current["message"] == done:
+                return conditions
+            # The set was made by an attempt that did not get to say so: name the right one.
+            return [
+                *_without(conditions, "Progressing"),
+                {**current, "message": done, "lastUpdateTime": format_time(now)},
+            ]
         if self.complete(new):
-            return with_condition(
-                conditions, "Progressing", "True", "NewReplicaSetAvailable", f"{what} has successfully progressed.", now
-            )
+            return with_condition(conditions, "Progressing", "True", "NewReplicaSetAvailable", done, now)
         if self._moving(new):
             stamp = format_time(now)
             since = current["lastTransitionTime"] if current and current["status"] == "True" else stamp
