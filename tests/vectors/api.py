@@ -95,19 +95,23 @@ def scripts(files: list[Path]) -> list[dict[str, Any]]:
 
 def check(files: list[Path], level: str | None, *, jobs: int = 4, only: str = "*", max_wait: float = 60) -> Outcome:
     chosen = [script for script in scripts(files) if fnmatch.fnmatchcase(script["id"], only)]
-    outcome = Outcome()
-    replay = replay_module()
+    options = Namespace(level=level or "body", max_wait=max_wait, verbose=False)
     with warnings.catch_warnings(), running_cluster() as kubeconfig:
         warnings.simplefilter("ignore", ResourceWarning)  # the recorded runner leaves its connections to the collector
-        client = replay.Client(replay.Config(str(kubeconfig)))
-        runner = replay.Runner(client, Namespace(level=level or "body", max_wait=max_wait, verbose=False))
-        with ThreadPoolExecutor(jobs) as pool:
-            results = pool.map(lambda script: runner.run(script, False), chosen)
-            for script, (step, failure, _) in zip(chosen, results, strict=True):
-                _count(replay, outcome, script, step, failure)
-        runner.close()
-        del client, runner
+        outcome = _replayed(chosen, kubeconfig, options, jobs)
         gc.collect()
+    return outcome
+
+
+def _replayed(chosen: list[dict[str, Any]], kubeconfig: Path, options: Namespace, jobs: int) -> Outcome:
+    outcome = Outcome()
+    replay = replay_module()
+    runner = replay.Runner(replay.Client(replay.Config(str(kubeconfig))), options)
+    with ThreadPoolExecutor(jobs) as pool:
+        results = pool.map(lambda script: runner.run(script, False), chosen)
+        for script, (step, failure, _) in zip(chosen, results, strict=True):
+            _count(replay, outcome, script, step, failure)
+    runner.close()
     return outcome
 
 
