@@ -15,7 +15,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from drakit.api.errors import StatusError
-from drakit.apiserver.auth import AUTHENTICATED, MASTERS, Attributes, Authorizer, UserInfo
+from drakit.apiserver.auth import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, Attributes, Authorizer, UserInfo
 from drakit.apiserver.tokens import AUDIENCE, Bound, ServiceAccountToken, TokenError, TokenSigner
 
 _REMEMBERED = 10_000  # verified credentials kept in memory
@@ -44,7 +44,7 @@ class TokenAuthenticator:
         self._lookup = lookup
         self._epoch = epoch
         self._verified: dict[bytes, ServiceAccountToken] = {}
-        self._certificates: dict[bytes, UserInfo] = {}
+        self._certificates: dict[bytes, tuple[UserInfo, float]] = {}  # with the time at which they end
 
     def authenticate(self, headers: Mapping[str, str], certificate: bytes | None) -> UserInfo | None:
         if certificate is not None:
@@ -94,19 +94,22 @@ class TokenAuthenticator:
             raise TokenError(f"{plural} {bound.name!r} of the token is gone")
 
     def _certificate_user(self, certificate: bytes) -> UserInfo:
-        """CN is the user, each O a group. The TLS layer has checked that our CA signed it and that it is in date."""
-        user = self._certificates.get(certificate)
-        if user is None:
-            subject = x509.load_der_x509_certificate(certificate).subject
-            names = subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+        """CN is the user, each O a group. The TLS layer has checked that our CA signed it; connections may outlive its dates."""
+        known = self._certificates.get(certificate)
+        if known is None:
+            loaded = x509.load_der_x509_certificate(certificate)
+            names = loaded.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
             if not names:
                 raise unauthorized()
-            groups = tuple(str(o.value) for o in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME))
-            user = _authenticated(UserInfo(str(names[0].value), groups))
+            groups = (str(o.value) for o in loaded.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME))
+            user = _authenticated(UserInfo(str(names[0].value), tuple(groups)))
+            known = user, loaded.not_valid_after_utc.timestamp()
             if len(self._certificates) >= _REMEMBERED:
                 self._certificates.clear()
-            self._certificates[certificate] = user
-        return user
+            self._certificates[certificate] = known
+        if self._epoch() >= known[1]:
+            raise unauthorized()
+        return known[0]
 
 
 def service_account_user(token: ServiceAccountToken) -> UserInfo:
@@ -136,20 +139,30 @@ def unauthorized() -> StatusError:
 
 # --- impersonation: acting as someone else, for those who may
 
-_USER, _GROUP, _UID, _EXTRA_HEADER = "impersonate-user", "impersonate-group", "impersonate-uid", "impersonate-extra-"
+_USER, _UID = "impersonate-user", "impersonate-uid"
+IMPERSONATE_EXTRA = "impersonate-extra-"
 
 
-def impersonated(user: UserInfo, headers: Mapping[str, str], groups: Sequence[str], authorizer: Authorizer) -> UserInfo:
-    """The user that a request acts as. `groups` are all Impersonate-Group headers. Forbidden unless `user` may impersonate each part."""
+def impersonated(
+    user: UserInfo,
+    headers: Mapping[str, str],
+    groups: Sequence[str],
+    authorizer: Authorizer,
+    extras: Sequence[tuple[str, str]] = (),
+) -> UserInfo:
+    """The user that a request acts as. `groups` and `extras` are all Impersonate-Group and Impersonate-Extra-* headers, one by one.
+
+    Forbidden unless `user` may impersonate each part."""
     name = headers.get(_USER, "")
     uid = headers.get(_UID, "")
     extra: dict[str, tuple[str, ...]] = {}
-    for header, value in headers.items():
-        if header.startswith(_EXTRA_HEADER):
-            extra[unquote(header.removeprefix(_EXTRA_HEADER))] = (value,)
+    for header, value in extras:
+        key = unquote(header.removeprefix(IMPERSONATE_EXTRA))
+        extra[key] = (*extra.get(key, ()), value)
     if not name:
         if groups or uid or extra:
-            raise StatusError(500, "InternalError", f"requested {[*groups, *extra]} without impersonating a user")
+            wanted = [*groups, *extra, *([uid] if uid else [])]
+            raise StatusError.bad_request(f"requested {wanted} without impersonating a user")
         return user
 
     def may(resource: str, wanted: str, *, group: str = "", namespace: str = "", subresource: str = "") -> None:
@@ -187,9 +200,9 @@ def impersonated(user: UserInfo, headers: Mapping[str, str], groups: Sequence[st
         for value in values:
             may("userextras", value, group="authentication.k8s.io", subresource=key)
     chosen = tuple(groups) or implied
-    if name != "system:anonymous" and AUTHENTICATED not in chosen:
+    if name == ANONYMOUS.name:
+        if UNAUTHENTICATED not in chosen:
+            chosen = (*chosen, UNAUTHENTICATED)
+    elif AUTHENTICATED not in chosen and UNAUTHENTICATED not in chosen:
         chosen = (*chosen, AUTHENTICATED)
-    if MASTERS in chosen and not user.is_master:
-        # RBAC may grant "groups *"; Kubernetes lets it through, and so do we: the right was granted by an administrator.
-        pass
     return UserInfo(name, chosen, uid, extra)

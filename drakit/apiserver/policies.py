@@ -29,7 +29,12 @@ MAX_ANNOTATION = 10 * 1024
 MAX_FAILURES = 50
 FAILURES_ANNOTATION = "validation.policy.admission.k8s.io/validation_failure"
 _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}
-_EXEMPT = ("validatingadmissionpolicies", "validatingadmissionpolicybindings", "mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
+_EXEMPT = (
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+    "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
+)
 
 
 class Params(Protocol):
@@ -106,12 +111,14 @@ def _compile(text: str) -> _Policy:
     validations = spec.get("validations") or ()
     return _Policy(
         conditions=tuple(
-            compiler.compile(item["expression"], returns=(t.BOOL,), variables=False) for item in spec.get("matchConditions") or ()
+            compiler.compile(item["expression"], returns=(t.BOOL,), variables=False)
+            for item in spec.get("matchConditions") or ()
         ),
         validations=tuple(compiler.compile(item["expression"], returns=(t.BOOL,)) for item in validations),
         messages=tuple(message(item) for item in validations),
         annotations=tuple(
-            compiler.compile(item["valueExpression"], returns=(t.STRING, t.NULL)) for item in spec.get("auditAnnotations") or ()
+            compiler.compile(item["valueExpression"], returns=(t.STRING, t.NULL))
+            for item in spec.get("auditAnnotations") or ()
         ),
         variables=compiler.programs,
     )
@@ -313,7 +320,8 @@ def _object_selected(selector: Object | None, review: Review) -> bool:
     if not selector:
         return True
     return any(
-        subject is not None and matches_label_selector(selector, _labels(subject)) for subject in (review.object, review.old_object)
+        subject is not None and matches_label_selector(selector, _labels(subject))
+        for subject in (review.object, review.old_object)
     )
 
 
@@ -340,7 +348,9 @@ def _rule_covers(rule: Object, request: Object, equivalent: bool) -> bool:
     versions = rule.get("apiVersions") or ()
     if not equivalent and "*" not in versions and resource.get("version") not in versions:
         return False
-    return _resource_covered(rule.get("resources") or (), resource.get("resource", ""), request.get("subResource") or "")
+    return _resource_covered(
+        rule.get("resources") or (), resource.get("resource", ""), request.get("subResource") or ""
+    )
 
 
 def _resource_covered(patterns: Sequence[str], resource: str, subresource: str) -> bool:
@@ -373,7 +383,9 @@ def _params(policy: Object, binding: Object, review: Review, params: Params) -> 
     if namespaced and not namespace:
         namespace = review.request.get("namespace") or ""
         if not namespace:
-            raise _ConfigurationError("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources")
+            raise _ConfigurationError(
+                "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
+            )
     found: Sequence[Object]
     if reference.get("name"):
         one = params.get(api_version, name, namespace, reference["name"])
@@ -430,7 +442,9 @@ class _Collector:
     def verdict(self) -> Verdict:
         annotations = {key: ", ".join(values) for key, values in self.annotations.items()}
         if self.failures:
-            annotations[FAILURES_ANNOTATION] = json.dumps(self.failures[:MAX_FAILURES], separators=(",", ":"), ensure_ascii=False)
+            annotations[FAILURES_ANNOTATION] = json.dumps(
+                self.failures[:MAX_FAILURES], separators=(",", ":"), ensure_ascii=False
+            )
         denial = None
         if self.first is not None:
             text, reason, _ = self.first

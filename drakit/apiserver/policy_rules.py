@@ -69,7 +69,11 @@ def _texts(spec: Object) -> frozenset[str]:
 def _expression_errors(compiled: Compiled, text: str, path: str) -> list[FieldError]:
     if not compiled.error:
         return []
-    return [FieldError.internal(path, compiled.error) if compiled.internal else FieldError.invalid(path, text, compiled.error)]
+    return [
+        FieldError.internal(path, compiled.error)
+        if compiled.internal
+        else FieldError.invalid(path, text, compiled.error)
+    ]
 
 
 def validate_policy(policy: Object, old: Object | None = None) -> list[FieldError]:
@@ -92,7 +96,11 @@ def validate_policy(policy: Object, old: Object | None = None) -> list[FieldErro
     for i, variable in enumerate(spec.get("variables") or ()):
         errors += _variable(variable, f"spec.variables[{i}]", expressions)
     if not spec.get("validations") and not spec.get("auditAnnotations"):
-        return [*errors, FieldError.required("spec.validations", _NOTHING), FieldError.required("spec.auditAnnotations", _NOTHING)]
+        return [
+            *errors,
+            FieldError.required("spec.validations", _NOTHING),
+            FieldError.required("spec.auditAnnotations", _NOTHING),
+        ]
     for i, validation in enumerate(spec.get("validations") or ()):
         errors += _validation(validation, f"spec.validations[{i}]", expressions)
     return errors + _audit_annotations(policy, spec.get("auditAnnotations") or (), expressions)
@@ -111,7 +119,9 @@ def _param_kind(kind: Object, path: str) -> list[FieldError]:
     if not api_version:
         errors.append(FieldError.required(f"{path}.apiVersion"))
     elif api_version.count("/") > 1:
-        errors.append(FieldError.invalid(f"{path}.apiVersion", api_version, f"unexpected GroupVersion string: {api_version}"))
+        errors.append(
+            FieldError.invalid(f"{path}.apiVersion", api_version, f"unexpected GroupVersion string: {api_version}")
+        )
     else:
         group, _, version = api_version.rpartition("/")
         if group and formats.dns_subdomain(group):
@@ -152,10 +162,17 @@ def _label_selector(selector: Object, path: str) -> list[FieldError]:
         if operator in ("In", "NotIn") and not values:
             errors.append(FieldError.required(f"{here}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
         elif operator in ("Exists", "DoesNotExist") and values:
-            errors.append(FieldError.forbidden(f"{here}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
+            errors.append(
+                FieldError.forbidden(
+                    f"{here}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+                )
+            )
         elif operator not in _SELECTOR_OPERATORS:
             errors.append(FieldError.invalid(f"{here}.operator", operator, "not a valid selector operator"))
-        errors += [FieldError.invalid(f"{here}.key", expression.get("key", ""), text) for text in formats.label_key(expression.get("key", ""))]
+        errors += [
+            FieldError.invalid(f"{here}.key", expression.get("key", ""), text)
+            for text in formats.label_key(expression.get("key", ""))
+        ]
     return errors
 
 
@@ -171,7 +188,11 @@ def _rule(rule: Object, path: str) -> list[FieldError]:
     if not operations:
         errors.append(FieldError.required(f"{path}.operations"))
     elif len(operations) > 1 and "*" in operations:
-        errors.append(FieldError.invalid(f"{path}.operations", list(operations), "if '*' is present, must not specify other operations"))
+        errors.append(
+            FieldError.invalid(
+                f"{path}.operations", list(operations), "if '*' is present, must not specify other operations"
+            )
+        )
     for i, operation in enumerate(operations):
         if operation not in _OPERATIONS:
             errors.append(FieldError.not_supported(f"{path}.operations[{i}]", operation, _OPERATIONS))
@@ -180,8 +201,14 @@ def _rule(rule: Object, path: str) -> list[FieldError]:
         if not values:
             errors.append(FieldError.required(f"{path}.{name}"))
         elif len(values) > 1 and "*" in values:
-            errors.append(FieldError.invalid(f"{path}.{name}", list(values), f"if '*' is present, must not specify other {word}"))
-    errors += [FieldError.required(f"{path}.apiVersions[{i}]") for i, version in enumerate(rule.get("apiVersions") or ()) if not version]
+            errors.append(
+                FieldError.invalid(f"{path}.{name}", list(values), f"if '*' is present, must not specify other {word}")
+            )
+    errors += [
+        FieldError.required(f"{path}.apiVersions[{i}]")
+        for i, version in enumerate(rule.get("apiVersions") or ())
+        if not version
+    ]
     errors += _rule_resources(rule.get("resources") or (), f"{path}.resources")
     scope = rule.get("scope", "*")
     if scope not in _SCOPES:
@@ -199,9 +226,13 @@ def _rule_resources(resources: Sequence[str], path: str) -> list[FieldError]:
         if not resource:
             errors.append(FieldError.required(f"{path}[{i}]"))
         elif resource == "*/*" and len(resources) > 1:
-            errors.append(FieldError.invalid(path, list(resources), "if '*/*' is present, must not specify other resources"))
+            errors.append(
+                FieldError.invalid(path, list(resources), "if '*/*' is present, must not specify other resources")
+            )
         elif slash and sub != "*" and f"{name}/*" in whole:
-            errors.append(FieldError.invalid(f"{path}[{i}]", resource, f"if '{name}/*' is present, must not specify {resource}"))
+            errors.append(
+                FieldError.invalid(f"{path}[{i}]", resource, f"if '{name}/*' is present, must not specify {resource}")
+            )
     if len(resources) > 1 and "*" in whole and any("/" not in resource for resource in resources if resource != "*"):
         detail = "if '*' is present, must not specify other resources without subresources"
         errors.append(FieldError.invalid(path, list(resources), detail))
@@ -269,7 +300,9 @@ def _audit_annotations(policy: Object, annotations: Sequence[Object], expression
     errors: list[FieldError] = []
     path = "spec.auditAnnotations"
     if len(annotations) > _MAX_ANNOTATIONS:
-        errors.append(FieldError.invalid(path, list(annotations), f"must not have more than {_MAX_ANNOTATIONS} auditAnnotations"))
+        errors.append(
+            FieldError.invalid(path, list(annotations), f"must not have more than {_MAX_ANNOTATIONS} auditAnnotations")
+        )
     name = (policy.get("metadata") or {}).get("name") or ""
     seen: set[str] = set()
     for i, annotation in enumerate(annotations):

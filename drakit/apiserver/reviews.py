@@ -7,7 +7,7 @@ Each function takes the plain body and returns it with a status, as Kubernetes a
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -149,20 +149,22 @@ def rules_review(body: Mapping[str, Any], user: UserInfo, rbac: Rbac) -> Plain:
 # --- tokens
 
 
-def token_request(
-    body: Mapping[str, Any],
-    account: Mapping[str, Any],
-    *,
-    signer: TokenSigner,
-    now: int,
-    pod: Mapping[str, Any] | None = None,
-    node: Mapping[str, Any] | None = None,
-    secret: Mapping[str, Any] | None = None,
-) -> Plain:
-    """A token for a service account. `pod`, `node`, `secret`: the object named in boundObjectRef, looked up by the caller."""
-    spec = dict(body.get("spec") or {})
+def check_token_request(body: Plain, account: Mapping[str, Any]) -> None:
+    """The rules for a TokenRequest; fills in what it may leave out."""
+    known, meta, spec = account["metadata"], body["metadata"], body["spec"]
+    for field, what in (("name", "name"), ("namespace", "namespace")):
+        if meta.get(field) and meta[field] != known[field]:
+            error = FieldError.invalid(
+                f"metadata.{field}", meta[field], f"must match the service account {what} if specified"
+            )
+            raise _invalid_token(known["name"], [error])
+    if meta.get("uid") and meta["uid"] != known["uid"]:
+        text = f"the UID in the token request ({meta['uid']}) does not match the UID of the service account ({known['uid']})"
+        raise StatusError.conflict("authentication.k8s.io", "TokenRequest", known["name"], text)
+    if not spec.get("audiences"):
+        spec["audiences"] = [AUDIENCE]
     seconds = spec.get("expirationSeconds")
-    seconds = DEFAULT_SECONDS if seconds is None else int(seconds)
+    seconds = spec["expirationSeconds"] = DEFAULT_SECONDS if seconds is None else seconds
     errors = []
     if seconds < MIN_SECONDS:
         errors.append(
@@ -173,8 +175,26 @@ def token_request(
             FieldError.invalid("spec.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds")
         )
     if errors:
-        raise StatusError.invalid("authentication.k8s.io", "TokenRequest", account["metadata"]["name"], errors)
-    audiences: Sequence[str] = spec.get("audiences") or [AUDIENCE]
+        raise _invalid_token("", errors)
+
+
+def _invalid_token(name: str, errors: list[FieldError]) -> StatusError:
+    return StatusError.invalid("authentication.k8s.io", "TokenRequest", name, errors)
+
+
+def token_request(
+    body: Mapping[str, Any],
+    account: Mapping[str, Any],
+    *,
+    signer: TokenSigner,
+    now: int,
+    pod: Mapping[str, Any] | None = None,
+    node: Mapping[str, Any] | None = None,
+    secret: Mapping[str, Any] | None = None,
+) -> Plain:
+    """A token for a service account. `body` is checked; `pod`, `node`, `secret`: the object named in boundObjectRef."""
+    spec = dict(body["spec"])
+    audiences, seconds = spec["audiences"], spec["expirationSeconds"]
     metadata = account["metadata"]
     token = ServiceAccountToken(
         namespace=metadata["namespace"],
@@ -187,10 +207,12 @@ def token_request(
         secret=_bound(secret),
     )
     expires = datetime.fromtimestamp(token.expires, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    spec |= {"audiences": list(audiences), "expirationSeconds": seconds, "boundObjectRef": spec.get("boundObjectRef")}
-    named = {"metadata": {"name": metadata["name"], "namespace": metadata["namespace"]}}
+    spec["boundObjectRef"] = spec.get("boundObjectRef")
+    stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    named = {"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"]}
+    named["creationTimestamp"] = stamp
     status = {"token": signer.issue(token, now=now), "expirationTimestamp": expires}
-    return _answer(_AUTHENTICATION, "TokenRequest", named, spec=spec, status=status)
+    return _answer(_AUTHENTICATION, "TokenRequest", {"metadata": named}, spec=spec, status=status)
 
 
 def _bound(obj: Mapping[str, Any] | None) -> Bound | None:

@@ -56,7 +56,9 @@ class World:
         )
 
     def token(self, **spec: Any) -> str:
-        made = reviews.token_request({"spec": spec}, ACCOUNT, signer=self.signer, now=self.now, pod=POD, node=NODE)
+        body: dict[str, Any] = {"metadata": {}, "spec": spec}
+        reviews.check_token_request(body, ACCOUNT)
+        made = reviews.token_request(body, ACCOUNT, signer=self.signer, now=self.now, pod=POD, node=NODE)
         return str(made["status"]["token"])
 
     def user(self, token: str) -> UserInfo | None:

@@ -36,9 +36,13 @@ class ClaimPrivileges:
             name = attributes.request.name or str((attributes.object or {})["metadata"].get("name") or "")
             raise StatusError.invalid(GROUP, attributes.kind.kind, name, errors)
 
+    def concern(self, attributes: AdmissionAttributes) -> bool:
+        """Whether `errors` could find anything: asked first, because most writes are of other kinds."""
+        return attributes.kind.group == GROUP and attributes.kind.plural in ("resourceclaims", "resourceclaimtemplates")
+
     def errors(self, attributes: AdmissionAttributes) -> list[FieldError]:
         kind, obj = attributes.kind, attributes.object
-        if kind.group != GROUP or kind.plural not in ("resourceclaims", "resourceclaimtemplates") or obj is None:
+        if obj is None or not self.concern(attributes):
             return []
         if attributes.operation == "CREATE" and not attributes.request.subresource:
             spec = obj.get("spec") or {}

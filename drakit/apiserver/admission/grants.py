@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from drakit.api.errors import StatusError
 from drakit.apiserver.auth import AdmissionAttributes, Attributes, Authorizer
 from drakit.apiserver.rbac import GROUP, Rbac, Rule, escalation, missing_permissions
-from drakit.apiserver.refusals import forbidden, qualified
+from drakit.apiserver.refusals import forbidden
+
+_ALL = frozenset("*")
+_EVERYTHING = (Rule(_ALL, _ALL, _ALL), Rule(_ALL, urls=("*",)))
+# What the garbage collector touches: changing only these grants nothing.
+_COLLECTION_FIELDS = frozenset({"ownerReferences", "finalizers", "selfLink", "managedFields"})
 
 
 class RoleGrants:
@@ -27,31 +36,30 @@ class RoleGrants:
             self._binding(attributes)
 
     def _role(self, attributes: AdmissionAttributes) -> None:
-        role, old = attributes.object or {}, attributes.old_object or {}
-        if (role.get("rules"), role.get("aggregationRule")) == (old.get("rules"), old.get("aggregationRule")):
-            return
+        role, old = attributes.object or {}, attributes.old_object
         name = str(role["metadata"].get("name") or "")
-        if self._may(attributes, "escalate", attributes.kind.plural, name):
+        if _only_for_collection(role, old) or self._may(attributes, "escalate", attributes.kind.plural, name):
             return
-        rules = [Rule.from_plain(rule) for rule in role.get("rules") or ()]
-        if role.get("aggregationRule") and role.get("aggregationRule") != old.get("aggregationRule"):
-            # An aggregated role may come to hold anything: only who holds everything may make one.
-            everything = frozenset("*")
-            rules += [Rule(everything, everything, everything), Rule(everything, urls=("*",))]
-        self._check(attributes, rules)
+        # Also when the rules stay the same: a new label may put them into an aggregated role.
+        self._check(attributes, [Rule.from_plain(rule) for rule in role.get("rules") or ()])
+        if _aggregates(role) or _aggregates(old or {}):
+            # It may come to hold anything: only who holds everything may make or change one.
+            held = self._rbac.rules_for(attributes.request.user, attributes.request.namespace)
+            if missing_permissions(held, _EVERYTHING):
+                raise forbidden(attributes, "must have cluster-admin privileges to use the aggregationRule")
 
     def _binding(self, attributes: AdmissionAttributes) -> None:
-        binding, old = attributes.object or {}, attributes.old_object or {}
-        ref = binding.get("roleRef") or {}
-        if old and old.get("roleRef") == ref and old.get("subjects") == binding.get("subjects"):
+        binding = attributes.object or {}
+        if _only_for_collection(binding, attributes.old_object):
             return
+        ref = binding.get("roleRef") or {}
         kind, name = str(ref.get("kind", "")), str(ref.get("name", ""))
         plural = "clusterroles" if kind == "ClusterRole" else "roles"
         if self._may(attributes, "bind", plural, name):
             return
         rules = self._rbac.role_rules(attributes.request.namespace, kind, name)
         if rules is None:
-            raise forbidden(attributes, f'{qualified(GROUP, plural)} "{name}" not found')
+            raise StatusError.not_found(GROUP, plural, name)
         self._check(attributes, list(rules))
 
     def _may(self, attributes: AdmissionAttributes, verb: str, plural: str, name: str) -> bool:
@@ -65,3 +73,15 @@ class RoleGrants:
         missing = missing_permissions(held, rules)
         if missing:
             raise forbidden(attributes, escalation(user, missing))
+
+
+def _only_for_collection(new: Mapping[str, Any], old: Mapping[str, Any] | None) -> bool:
+    def rest(obj: Mapping[str, Any]) -> dict[str, Any]:
+        meta = {key: value for key, value in obj["metadata"].items() if key not in _COLLECTION_FIELDS}
+        return {**obj, "metadata": meta}
+
+    return old is not None and rest(new) == rest(old)
+
+
+def _aggregates(role: Mapping[str, Any]) -> bool:
+    return bool((role.get("aggregationRule") or {}).get("clusterRoleSelectors"))

@@ -145,6 +145,8 @@ def _presented(attributes: AdmissionAttributes, obj: Mapping[str, Any] | None) -
     if obj is None:
         return None
     kind = attributes.kind
+    if attributes.request.subresource and obj.get("kind") not in (None, kind.kind):
+        return dict(obj)  # a TokenRequest, a Binding, …: what is posted to a subresource
     version = attributes.request_version or kind.storage_version
     shown = strategy.encode(kind, version, dict(obj))
     metadata = {key: value for key, value in shown["metadata"].items() if key != "managedFields"}
@@ -156,6 +158,9 @@ def _request(attributes: AdmissionAttributes) -> Plain:
     request, kind = attributes.request, attributes.kind
     version = attributes.request_version or kind.storage_version
     named = {"group": kind.group, "version": version, "kind": kind.kind}
+    if request.subresource and (obj := attributes.object) is not None and obj.get("kind") not in (None, kind.kind):
+        group, _, posted = str(obj.get("apiVersion") or "").rpartition("/")
+        named = {"group": group, "version": posted, "kind": str(obj["kind"])}
     resource = {"group": kind.group, "version": version, "resource": kind.plural}
     options = {"kind": _OPTIONS.get(attributes.operation, ""), "apiVersion": "meta.k8s.io/v1", **attributes.options}
     if attributes.dry_run:
