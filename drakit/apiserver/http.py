@@ -83,6 +83,7 @@ class Connection(asyncio.Protocol):
         self.on_writable: Callable[[], None] | None = None
         self._raw: RawStream | None = None
         self._begun = False  # a request is being received
+        self._begun_at = 0.0
         self._reset()
 
     def _reset(self) -> None:
@@ -140,7 +141,8 @@ class Connection(asyncio.Protocol):
     def eof_received(self) -> bool:
         if self._raw is not None:
             self._raw.feed(b"")
-            return True
+            # TLS cannot be half-closed: asyncio ignores a True there, and says so in the log.
+            return self._transport.get_extra_info("ssl_object") is None
         return False
 
     def pause_writing(self) -> None:
@@ -157,6 +159,7 @@ class Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         self._reset()
         self._begun = True
+        self._begun_at = self._now()
 
     def on_url(self, url: bytes) -> None:
         self._url += url
@@ -339,7 +342,7 @@ class Connection(asyncio.Protocol):
         limits = self._limits
         if self.writing_paused and silent > limits.write_seconds:
             self.abort()
-        elif self._begun and self._request is None and silent > limits.request_seconds:
+        elif self._begun and self._request is None and now - self._begun_at > limits.request_seconds:
             self.refuse(408)
         elif self.idle and silent > limits.idle_seconds:
             self.close()
