@@ -35,7 +35,8 @@ _STRINGS = t.list_of(t.STRING)
 _GVK = StructType("kubernetes.GroupVersionKind", {"group": t.STRING, "version": t.STRING, "kind": t.STRING})
 _GVR = StructType("kubernetes.GroupVersionResource", {"group": t.STRING, "version": t.STRING, "resource": t.STRING})
 _USER = StructType(
-    "kubernetes.UserInfo", {"username": t.STRING, "uid": t.STRING, "groups": _STRINGS, "extra": t.map_of(t.STRING, _STRINGS)}
+    "kubernetes.UserInfo",
+    {"username": t.STRING, "uid": t.STRING, "groups": _STRINGS, "extra": t.map_of(t.STRING, _STRINGS)},
 )
 _REQUEST = StructType(
     "kubernetes.AdmissionRequest",
@@ -134,7 +135,9 @@ class PolicyCompiler:
         env = admission_environment(self.kind, params=self.params, authorizer=authorizer)
         if not variables:
             return env
-        return env.extend(variables={"variables": t.struct(_VARIABLES)}, structs=[StructType(_VARIABLES, dict(self.fields))])
+        return env.extend(
+            variables={"variables": t.struct(_VARIABLES)}, structs=[StructType(_VARIABLES, dict(self.fields))]
+        )
 
     def add_variable(self, name: str, expression: str) -> Compiled:
         compiled = self.compile(expression, returns=None)

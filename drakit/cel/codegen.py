@@ -19,18 +19,26 @@ from drakit.cel.environment import Environment
 from drakit.cel.functions import Binding
 from drakit.cel.macros import ACCUMULATOR
 from drakit.cel.planner import Plan, is_bind
-from drakit.cel.syntax import Call, Comprehension, Ident, ListNode, Literal, MapNode, Node, Select, Struct
+from drakit.cel.syntax import Call, Comprehension, Ident, ListNode, Literal, MapNode, Node, Select, Struct, children
 from drakit.cel.types import DYN, Type
 from drakit.cel.values import NONE, DefaultMap, Fault, Optional, contains, equal, equality, keys, map_key, member_key
 
 __all__ = ["generate"]
 
 Fast = Callable[[Mapping[str, Any]], Any]
+_MAX_UNROLLED = 6
+_MAX_BODY = 24
 _MAX_LEVELS = 40  # Python's own compiler recurses; deeper trees run exactly
-_COMPARED = {"_<_": (ast.Lt, op.less), "_<=_": (ast.LtE, op.less_equals), "_>_": (ast.Gt, op.greater), "_>=_": (ast.GtE, op.greater_equals)}
+_COMPARED = {
+    "_<_": (ast.Lt, op.less),
+    "_<=_": (ast.LtE, op.less_equals),
+    "_>_": (ast.Gt, op.greater),
+    "_>=_": (ast.GtE, op.greater_equals),
+}
 _ARITHMETIC: dict[str, Callable[..., Any]] = {
     "_+_": op.add, "_-_": op.subtract, "_*_": op.multiply, "_/_": op.divide, "_%_": op.modulo, "-_": op.negate,
 }  # fmt: skip
+_METHODS = {"startsWith": "startswith", "endsWith": "endswith", "contains": ""}
 _PARSERS = frozenset({"quantity", "semver", "ip", "cidr", "url"})
 
 
@@ -162,8 +170,7 @@ def _or_else(value: Any) -> bool:
 _HELPERS: dict[str, Any] = {
     "_bool": _bool, "_index": _index, "_has": _has, "_optional_select": _optional_select, "_equal": equal, "_not_equal": _not_equal,
     "_in": _in, "_member": _member, "_items": _items, "_pairs": _pairs, "_all": _all, "_exists": _exists, "_exists_one": _exists_one,
-    "_map": _map, "_map_some": _map_some, "_bound": _bound, "_make_map": _make_map, "_or_else": _or_else, "dict": dict, "str": str,
-    "int": int,
+    "_map": _map, "_map_some": _map_some, "_bound": _bound, "_make_map": _make_map, "_or_else": _or_else,
 }  # fmt: skip
 
 
@@ -225,12 +232,35 @@ class _Constant(_Placed, ast.Constant): ...
 class _Arg(_Placed, ast.arg): ...
 
 
+class _Assign(_Placed, ast.Assign): ...
+
+
+class _Return(_Placed, ast.Return): ...
+
+
+class _Try(_Placed, ast.Try): ...
+
+
+class _Handler(_Placed, ast.ExceptHandler): ...
+
+
+class _FunctionDef(_Placed, ast.FunctionDef): ...
+
+
 def _name(name: str) -> ast.expr:
     return _Name(name, ast.Load())
 
 
 def _call(function: ast.expr, *args: ast.expr) -> ast.expr:
     return _Call(function, list(args), [])
+
+
+def ast_constant(value: Any) -> ast.expr:
+    return _Constant(value)
+
+
+def _assign(name: str, value: ast.expr) -> ast.stmt:
+    return _Assign([_Name(name, ast.Store())], value)
 
 
 def _item(value: ast.expr, key: ast.expr) -> ast.expr:
@@ -256,6 +286,8 @@ class _Generator:
         self.names: dict[str, Any] = {}
         self.scopes: list[dict[str, ast.expr]] = []
         self.made = 0
+        self.ahead: list[tuple[str, ast.expr]] = []
+        self.found: dict[tuple[str, ...], str] = {}
 
     def fresh(self) -> str:
         self.made += 1
@@ -276,6 +308,60 @@ class _Generator:
     def type(self, node: Node) -> Type:
         return self.checked.types.get(node.id, DYN)
 
+    # -- the function -----------------------------------------------------------------------------------------
+
+    def module(self, root: Node, fallback: Callable[[Any], Any] | None, decides: bool) -> ast.Module:
+        """`def fast(V)`: what is looked up ahead, then the expression."""
+        self.look_ahead(root)
+        body: list[ast.stmt] = [_assign(name, value) for name, value in self.ahead]
+        body.append(_Return(self.condition(root) if decides else self.make(root)))
+        if fallback is not None:
+            self.names["fallback"] = fallback
+            caught = _Handler(_name("Exception"), None, [_Return(_call(_name("fallback"), _name("V")))])
+            body = [_Try(body, [caught], [], [])]
+        args = ast.arguments([], [_Arg("V")], None, [], [], None, [])
+        return ast.Module([_FunctionDef("fast", args, body, [], None)], [])
+
+    def look_ahead(self, root: Node) -> None:
+        """Variables, and keys of maps in which every key exists, are read once where they are used more than once."""
+        counts: dict[tuple[str, ...], int] = {}
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, Comprehension) and {node.iter_var, node.iter_var2, node.accu_var} & set(
+                self.env.variables
+            ):
+                return  # a local name hides a variable; not worth the trouble
+            path = self.path(node)
+            if path is not None:
+                counts[path] = counts.get(path, 0) + 1
+                if len(path) == 3:
+                    continue
+            stack.extend(children(node))
+        for path, count in counts.items():
+            if len(path) == 3 and count > 1:
+                found = _item(_item(self.variable(path[0]), ast_constant(path[1])), ast_constant(path[2]))
+                self.found[path] = self.fresh()
+                self.ahead.append((self.found[path], found))
+        if self.env.attribute_activation and not any(path[0] in self.env.variables for path in self.found):
+            for name in self.env.variables:  # an activation that is broken must be noticed
+                self.ahead.append((self.fresh(), self.variable(name)))
+
+    def path(self, node: Node) -> tuple[str, ...] | None:
+        """(variable, field, key) of a lookup that cannot fail."""
+        if not (isinstance(node, Call) and node.function == "_[_]" and isinstance(node.args[1], Literal)):
+            return None
+        owner, key = node.args[0], node.args[1].value
+        if not (
+            isinstance(owner, Select)
+            and isinstance(owner.operand, Ident)
+            and key.__class__ is str
+            and not owner.test_only
+        ):
+            return None
+        name = self.checked.names.get(owner.operand.id, "")
+        return (name, owner.field, key) if (name, owner.field) in self.env.total_paths else None
+
     # -- expressions ------------------------------------------------------------------------------------------
 
     def make(self, node: Node) -> ast.expr:
@@ -288,6 +374,9 @@ class _Generator:
         if isinstance(node, Select):
             return self.select(node)
         if isinstance(node, Call):
+            path = self.path(node) if self.found else None
+            if path is not None and path in self.found:
+                return _name(self.found[path])
             return self.call(node)
         if isinstance(node, ListNode):
             if node.optionals:
@@ -303,13 +392,24 @@ class _Generator:
     def condition(self, node: Node) -> ast.expr:
         """An expression that is surely a bool."""
         made = self.make(node)
-        return made if self.type(node).kind == "bool" and not self.type(node).nullable else self.helper("_bool", made)
+        if self.type(node).kind == "bool" and not self.type(node).nullable:
+            return made
+        temporary = self.fresh()
+        stored = _NamedExpr(_Name(temporary, ast.Store()), made)
+        wrong = _BoolOp(
+            ast.And(),
+            [_compare(_name(temporary), ast.IsNot(), ast_constant(False)), self.helper("_bool", _name(temporary))],
+        )
+        return _BoolOp(ast.Or(), [_compare(stored, ast.Is(), ast_constant(True)), wrong])
 
     def variable(self, name: str) -> ast.expr:
         for scope in reversed(self.scopes):
             if name in scope:
                 return scope[name]
-        return _item(_name("V"), _Constant(name.removeprefix(".")))
+        name = name.removeprefix(".")
+        if self.env.attribute_activation:
+            return _Attribute(_name("V"), name, ast.Load())
+        return _item(_name("V"), _Constant(name))
 
     def is_optional(self, node: Node) -> bool:
         return self.type(node).name == "optional_type"
@@ -374,7 +474,25 @@ class _Generator:
             return self.parsed(run, nodes)
         name = f"f{len(self.names)}"
         self.names[name] = run
+        method = _METHODS.get(function)
+        if method is not None and node.target is not None and self.type(args[0]).kind == "string":
+            return self.text_method(node, method, _name(name))
         return _call(_name(name), *(self.make(arg) for arg in nodes))
+
+    def text_method(self, node: Call, method: str, general: ast.expr) -> ast.expr:
+        """A method of str where the target is one."""
+        assert node.target is not None
+        argument = self.make(node.args[0])
+
+        def fast(value: ast.expr) -> ast.expr:
+            if not method:
+                return _compare(argument, ast.In(), value)
+            return _call(_Attribute(value, method, ast.Load()), argument)
+
+        target = self.make(node.target)
+        if self.type(node.target).kind == "string":
+            return fast(target)
+        return self.guarded(target, str, fast, lambda value: _call(general, value, argument))
 
     def parsed(self, run: Callable[..., Any], nodes: Sequence[Node]) -> ast.expr:
         """`quantity('40Gi')` and its like are read once, here."""
@@ -407,7 +525,13 @@ class _Generator:
             raise _Unsupported
         return binding.call
 
-    def guarded(self, left: ast.expr, python_type: type, fast: Callable[[ast.expr], ast.expr], slow: Callable[[ast.expr], ast.expr]) -> ast.expr:
+    def guarded(
+        self,
+        left: ast.expr,
+        python_type: type,
+        fast: Callable[[ast.expr], ast.expr],
+        slow: Callable[[ast.expr], ast.expr],
+    ) -> ast.expr:
         """`fast` when the value's class is the expected one, else `slow`."""
         temporary = self.fresh()
         stored = _NamedExpr(_Name(temporary, ast.Store()), left)
@@ -423,8 +547,11 @@ class _Generator:
         if left_type.kind == right_type.kind and left_type.kind in ("string", "bytes", "bool", "int", "uint", "double"):
             if not left_type.nullable and not right_type.nullable:
                 return _compare(a, operator, b)
-        if isinstance(right, Literal) and right.value.__class__ in (str, int) and left_type.is_dyn:
-            kind = right.value.__class__
+        constant = b.value if isinstance(b, ast.Constant) else None
+        if left_type.is_dyn and constant.__class__ is str and not negated:
+            return _compare(a, operator, b)  # values that refuse the comparison raise in their __eq__
+        if left_type.is_dyn and constant.__class__ in (str, int):
+            kind = constant.__class__
             return self.guarded(a, kind, lambda t: _compare(t, operator, b), lambda t: self.helper(helper, t, b))
         return self.helper(helper, a, b)
 
@@ -439,8 +566,9 @@ class _Generator:
         def general(value: ast.expr) -> ast.expr:
             return _call(_name(slow.__name__), value, b)
 
-        if isinstance(right, Literal) and right.value.__class__ in (str, int) and left_type.is_dyn:
-            return self.guarded(a, right.value.__class__, lambda t: _compare(t, operator(), b), general)
+        constant = b.value if isinstance(b, ast.Constant) else None
+        if constant.__class__ in (str, int) and left_type.is_dyn:
+            return self.guarded(a, constant.__class__, lambda t: _compare(t, operator(), b), general)
         return general(a)
 
     def index(self, operand: Node, key: Node) -> ast.expr:
@@ -525,6 +653,9 @@ class _Generator:
             raise _Unsupported
         if step.function in ("_&&_", "_||_"):
             predicate = step.args[1]
+            unrolled = self.unrolled(node, predicate, step.function == "_&&_")
+            if unrolled is not None:
+                return unrolled
             helper = "_all" if step.function == "_&&_" else "_exists"
             return self.helper(helper, items, self.over(node, lambda: self.condition(predicate)))
         keep: Node | None = None
@@ -549,6 +680,32 @@ class _Generator:
         kept = keep
         return self.helper("_map_some", items, self.over(node, lambda: self.condition(kept)), make)
 
+    def unrolled(self, node: Comprehension, predicate: Node, conjunction: bool) -> ast.expr | None:
+        """A quantifier over a few constants is a chain of `and` or `or`."""
+        values = self.constants.get(node.iter_range.id)
+        if (
+            values.__class__ is not list
+            or not 1 < len(values) <= _MAX_UNROLLED
+            or node.iter_var2
+            or _size(predicate) > _MAX_BODY
+        ):
+            return None
+        if any(value.__class__ not in (str, int) for value in values):
+            return None
+        terms = []
+        for value in values:
+            self.scopes.append({node.iter_var: _Constant(value)})
+            terms.append(self.condition(predicate))
+            self.scopes.pop()
+        return _BoolOp(ast.And() if conjunction else ast.Or(), terms)
+
+
+def _size(node: Node) -> int:
+    """How many nodes an expression has; loops count as too many."""
+    if isinstance(node, Comprehension):
+        return _MAX_BODY + 1
+    return 1 + sum(_size(child) for child in children(node))
+
 
 def _certain(param: Type, actual: Type) -> bool:
     """The checker proved that the argument has the declared type, down to its elements."""
@@ -559,15 +716,25 @@ def _certain(param: Type, actual: Type) -> bool:
     return all(map(_certain, param.params, actual.params))
 
 
-def generate(checked: Checked, env: Environment, plan: Plan) -> Fast | None:
-    """The fast form of a program, or None where there is none."""
+def generate(
+    checked: Checked,
+    env: Environment,
+    plan: Plan,
+    fallback: Callable[[Any], Any] | None = None,
+    *,
+    decides: bool = False,
+) -> Fast | None:
+    """The fast form of a program, or None where there is none.
+
+    With a `fallback`, it calls that where it would raise. `decides`: anything but a bool as the result counts as that, too.
+    """
     if checked.parsed.nesting > _MAX_LEVELS or env.lazy_variables:
         return None
     generator = _Generator(checked, env, plan)
     try:
-        tree = ast.Expression(_function(["V"], generator.make(checked.root)))
-        code = compile(tree, "<cel>", "eval")
-        made: Fast = eval(code, generator.names)  # noqa: S307  # our own nodes, no text of the user's
+        code = compile(generator.module(checked.root, fallback, decides), "<cel>", "exec")
+        exec(code, generator.names)  # noqa: S102  # our own nodes, no text of the user's
+        made: Fast = generator.names["fast"]
     except (_Unsupported, RecursionError, SyntaxError, ValueError, MemoryError, Fault):
         return None
     return made

@@ -382,7 +382,9 @@ class _Estimator:
         self.set_entry(node, None if entry is None else entry.union(self.entry(node.args[2])))
         return costs[0].plus(costs[1].union(costs[2])), size
 
-    def addition(self, node: Call, overload_id: str, args: Sequence[Operand], given: Range) -> tuple[Range, Range | None]:
+    def addition(
+        self, node: Call, overload_id: str, args: Sequence[Operand], given: Range
+    ) -> tuple[Range, Range | None]:
         size = (args[0].size or _UNKNOWN).plus(args[1].size or _UNKNOWN)
         entry = self.entry(node.args[0])
         self.set_entry(node, None if entry is None else entry.union(self.entry(node.args[1])))
@@ -392,7 +394,11 @@ class _Estimator:
 
 
 _COMPARED: Final = frozenset(
-    {f"{order}_{kind}" for order in ("less", "greater", "less_equals", "greater_equals") for kind in ("string", "bytes")}
+    {
+        f"{order}_{kind}"
+        for order in ("less", "greater", "less_equals", "greater_equals")
+        for kind in ("string", "bytes")
+    }
     | {"equals", "not_equals"}
 )
 
@@ -445,7 +451,11 @@ def _extension(est: _Estimator, overload_id: str, target: Operand | None, args: 
     if overload_id == "list_distinct" and target is not None:
         size = est.operand_size(target)
         return _allocating(size.times(size), 2.0)
-    if overload_id.startswith("list_") and overload_id.endswith(("_sort", "_sortByAssociatedKeys")) and target is not None:
+    if (
+        overload_id.startswith("list_")
+        and overload_id.endswith(("_sort", "_sortByAssociatedKeys"))
+        and target is not None
+    ):
         sorted_by = args[0] if overload_id.endswith("Keys") else target
         size = est.operand_size(sorted_by)
         factor = 2.0 + (_STRING if overload_id.split("_")[1] in ("string", "bytes") else 0)
@@ -504,7 +514,9 @@ def _same_type(args: Sequence[Operand]) -> Price | None:
     if left.name == "kubernetes.URL":
         high = args[1].size.high if args[1].size is not None else 1
         return Range(1, high).scaled(_STRING), None
-    if left.kind == "struct" and (left.name in ("kubernetes.Quantity", "kubernetes.Semver") or "authorization" in left.name):
+    if left.kind == "struct" and (
+        left.name in ("kubernetes.Quantity", "kubernetes.Semver") or "authorization" in left.name
+    ):
         return _ONE, None
     return None
 

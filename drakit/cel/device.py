@@ -7,9 +7,9 @@ Rules: kubernetes/staging/src/k8s.io/dynamic-resource-allocation/cel/compile.go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Literal, NamedTuple
 
 from drakit.api.gates import FeatureGates
@@ -78,7 +78,8 @@ def device_environment(kind: Kind = "stored", features: Features = Features()) -
     def size_of(path: tuple[str, ...]) -> int | None:
         return _size(path, largest)
 
-    return replace(env, size_of=size_of)
+    total = frozenset({("device", "attributes"), ("device", "capacity")})
+    return replace(env, size_of=size_of, attribute_activation=True, total_paths=total)
 
 
 def _size(path: tuple[str, ...], attribute: int) -> int | None:
@@ -121,7 +122,7 @@ class DeviceInput:
     fails when it is used, with upstream's text.
     """
 
-    __slots__ = ("driver", "error", "variables")
+    __slots__ = ("device", "driver", "error", "variables")
 
     def __init__(self, driver: str, device: Mapping[str, Any]) -> None:
         self.driver = driver
@@ -133,7 +134,7 @@ class DeviceInput:
         except Fault as fault:
             self.error = str(fault)
             return
-        self.variables["device"] = {
+        self.device = self.variables["device"] = {
             "driver": driver,
             "allowMultipleAllocations": bool(device.get("allowMultipleAllocations")),
             "attributes": attributes,
@@ -185,31 +186,17 @@ def _capacity(name: str, raw: Mapping[str, Any]) -> QuantityValue:
 class Selector:
     """A compiled device selector."""
 
-    __slots__ = ("_fast", "expression", "max_cost", "program")
+    __slots__ = ("expression", "matches", "max_cost", "program")
+
+    # True or False; raises EvaluationError (with upstream's text) when the expression fails on this device.
+    # It is the generated function itself: a method around it would take as long as a typical selector.
+    matches: Callable[[DeviceInput], bool]
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.expression = program.expression
         self.max_cost = program.max_cost
-        self._fast = program.fast or self._exact
-
-    def matches(self, device: DeviceInput) -> bool:
-        """True or False; raises EvaluationError (with upstream's text) when the expression fails on this device."""
-        if device.error is not None:
-            raise EvaluationError(device.error)
-        try:
-            value = self._fast(device.variables)
-        except Exception:
-            value = self._exact(device.variables)
-        if value is True or value is False:
-            return value
-        raise EvaluationError(not_bool(value))
-
-    def _exact(self, variables: Mapping[str, Any]) -> Any:
-        result = self.program.run(variables)
-        if result.error is not None:
-            raise EvaluationError(result.error, result.cost)
-        return result.value
+        self.matches = program.fast or partial(_decide, program)
 
     def run(self, device: DeviceInput) -> Result:
         """The exact evaluation with its cost: what tests compare and metrics report."""
@@ -225,6 +212,22 @@ class Selector:
         if device.error is not None:
             return Explanation(None, device.error, None, ())
         return explain(self.program, device.variables)
+
+
+def _exact(program: Program, device: DeviceInput) -> Any:
+    if device.error is not None:
+        raise EvaluationError(device.error)
+    result = program.run(device.variables)
+    if result.error is not None:
+        raise EvaluationError(result.error, result.cost)
+    return result.value
+
+
+def _decide(program: Program, device: DeviceInput) -> bool:
+    value = _exact(program, device)
+    if value is True or value is False:
+        return value
+    raise EvaluationError(not_bool(value))
 
 
 def not_bool(value: Any) -> str:
@@ -245,7 +248,13 @@ def _native_error(value: Any, name: str) -> str:
         return "type conversion error from Bytes to 'bool'"
     if value is None:
         return "type conversion error from 'null_type' to 'bool'"
-    short = {"kubernetes.Quantity": "'Quantity'", "kubernetes.Semver": "'Semver'", "kubernetes.URL": "'URL'", "net.IP": "'IP'", "net.CIDR": "'CIDR'"}
+    short = {
+        "kubernetes.Quantity": "'Quantity'",
+        "kubernetes.Semver": "'Semver'",
+        "kubernetes.URL": "'URL'",
+        "net.IP": "'IP'",
+        "net.CIDR": "'CIDR'",
+    }
     return f"type conversion error from {short.get(name, name)} to 'bool'"
 
 
@@ -261,9 +270,7 @@ class Derived:
 
     def value(self, device: DeviceInput) -> dict[str, Any]:
         """A plain DeviceAttribute, e.g. {"string": "a"} or {"ints": [1, 2]}; raises EvaluationError."""
-        if device.error is not None:
-            raise EvaluationError(device.error)
-        return to_attribute(self.program.evaluate(device.variables))
+        return to_attribute((self.program.fast or partial(_exact, self.program))(device))
 
 
 _ATTRIBUTE_FIELDS: dict[type, str] = {bool: "bool", int: "int", str: "string", Semver: "version"}
@@ -336,8 +343,14 @@ def _compile(expression: str, kind: Kind, features: Features, derived: bool) -> 
         _check_derived_type(checked.result, features.list_type_attributes or kind == "stored")
     else:
         _check_selector_type(checked.result, env)
+    made: list[Program] = []
+
+    def fallback(device: DeviceInput) -> Any:
+        return (_exact if derived else _decide)(made[0], device)
+
     try:
-        return link(expression, env, checked, _LIMITS)
+        made.append(link(expression, env, checked, _LIMITS, fallback, decides=not derived))
+        return made[0]
     except ProgramError as error:
         raise ProgramError(f"program instantiation failed: {error}") from None
 

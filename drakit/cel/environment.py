@@ -13,7 +13,18 @@ from typing import Any
 from drakit.cel import macros as m
 from drakit.cel import types as t
 from drakit.cel.functions import Function, merge
-from drakit.cel.library import authz, comprehensions, formatting, kubernetes, lists, network, optionals, standard, strings, urls
+from drakit.cel.library import (
+    authz,
+    comprehensions,
+    formatting,
+    kubernetes,
+    lists,
+    network,
+    optionals,
+    standard,
+    strings,
+    urls,
+)
 from drakit.cel.parser import Macros
 from drakit.cel.types import Type
 
@@ -48,6 +59,10 @@ class Environment:
     check_literals: bool = False  # patterns, durations and timestamps written out are checked at compile time
     mixed_numbers: bool = True  # `1 < 1.5` type-checks
     presence_costs: int = 1  # what has() costs
+    attribute_activation: bool = False  # fast programs read variables as attributes of their argument (see cel.device)
+    total_paths: frozenset[tuple[str, str]] = (
+        frozenset()
+    )  # variable.field whose every key exists: may be looked up ahead
     lazy_variables: bool = False  # variables may be computed at their first use (see plan.Lazy)
     size_of: Callable[[tuple[str, ...]], int | None] = _no_size  # the declared maximum size of a path
 
@@ -101,7 +116,11 @@ def base() -> Environment:
 def kubernetes_base(*, includes: bool) -> Environment:
     """What every CEL environment of Kubernetes 1.37 has; `includes` came with compatibility version 1.37."""
     env = Environment(
-        optional_syntax=True, homogeneous=True, check_literals=True, presence_costs=0, macros={**m.STANDARD, **m.OPTIONAL}
+        optional_syntax=True,
+        homogeneous=True,
+        check_literals=True,
+        presence_costs=0,
+        macros={**m.STANDARD, **m.OPTIONAL},
     )
     return env.extend(
         functions=[

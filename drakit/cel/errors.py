@@ -1,11 +1,11 @@
 """The errors of the engine, split by what the caller does about them.
 
-    CelError                      everything the engine raises
-    ├── CompileError              the expression is wrong: report it to its author (has `.issues`)
-    ├── ProgramError              a constant part of the expression already fails (bad literal, bad pattern)
-    └── EvaluationError           the expression failed on this input
-        ├── CostExceeded          it used up its cost limit
-        └── Interrupted           it ran past its wall-clock budget
+CelError                      everything the engine raises
+├── CompileError              the expression is wrong: report it to its author (has `.issues`)
+├── ProgramError              a constant part of the expression already fails (bad literal, bad pattern)
+└── EvaluationError           the expression failed on this input
+    ├── CostExceeded          it used up its cost limit
+    └── Interrupted           it ran past its wall-clock budget
 """
 
 from __future__ import annotations

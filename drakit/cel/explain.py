@@ -99,7 +99,9 @@ def _is_attribute(node: Node) -> bool:
             return True
         if isinstance(node, Select) and not node.test_only:
             node = node.operand
-        elif isinstance(node, Call) and node.function in ("_[_]", "_?._", "_[?_]") and isinstance(node.args[1], Literal):
+        elif (
+            isinstance(node, Call) and node.function in ("_[_]", "_?._", "_[?_]") and isinstance(node.args[1], Literal)
+        ):
             node = node.args[0]
         else:
             return False

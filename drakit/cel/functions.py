@@ -15,7 +15,19 @@ from drakit.cel import types as t
 from drakit.cel.types import Type, named
 from drakit.cel.values import Duration, Fault, Timestamp, UInt, no_overload, type_name
 
-__all__ = ["CLASSES", "KNOWN_TYPES", "Binding", "Function", "Overload", "Singleton", "Trait", "accepts_value", "function", "merge", "overload"]
+__all__ = [
+    "CLASSES",
+    "KNOWN_TYPES",
+    "Binding",
+    "Function",
+    "Overload",
+    "Singleton",
+    "Trait",
+    "accepts_value",
+    "function",
+    "merge",
+    "overload",
+]
 
 Trait = Callable[[Any], bool]
 _RECEIVERS = frozenset({"string", "google.protobuf.Timestamp", "google.protobuf.Duration"})

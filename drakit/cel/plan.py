@@ -541,7 +541,6 @@ class Slot:
             frame.slots[self.index] = value
         return value
 
-
     def empty(self, value: list[Any] | dict[Any, Any]) -> Any:
         """cel-go replaces an empty list or map by one that can grow; a default that a map had is lost."""
         if self.growing:

@@ -163,7 +163,12 @@ class _Planner:
     def append(self, node: Call) -> Step | None:
         """`@result + [value]` as one step."""
         left, right = node.args
-        if not (isinstance(left, Ident) and left.name == ACCUMULATOR and isinstance(right, ListNode) and len(right.elements) == 1):
+        if not (
+            isinstance(left, Ident)
+            and left.name == ACCUMULATOR
+            and isinstance(right, ListNode)
+            and len(right.elements) == 1
+        ):
             return None
         slot = next((scope[ACCUMULATOR] for scope in reversed(self.scopes) if ACCUMULATOR in scope), None)
         if slot is None or right.optionals:

@@ -54,7 +54,17 @@ class Program:
 
     __slots__ = ("checked", "environment", "expression", "fast", "levels", "limits", "max_cost", "min_cost", "plan")
 
-    def __init__(self, expression: str, environment: Environment, checked: Checked, plan: Plan, limits: Limits) -> None:
+    def __init__(
+        self,
+        expression: str,
+        environment: Environment,
+        checked: Checked,
+        plan: Plan,
+        limits: Limits,
+        fallback: Callable[[Any], Any] | None = None,
+        *,
+        decides: bool = False,
+    ) -> None:
         self.expression = expression
         self.environment = environment
         self.checked = checked
@@ -63,7 +73,8 @@ class Program:
         self.levels = checked.parsed.nesting
         self.min_cost, self.max_cost = with_room(self.levels, lambda: cost.estimate(checked, environment), 40)
         # Where the worst case fits the limit there is nothing to count.
-        self.fast = codegen.generate(checked, environment, plan) if self.max_cost <= limits.cost else None
+        bounded = self.max_cost <= limits.cost
+        self.fast = codegen.generate(checked, environment, plan, fallback, decides=decides) if bounded else None
 
     @property
     def result_type(self) -> Type:
@@ -71,7 +82,7 @@ class Program:
 
     def evaluate(self, variables: Mapping[str, Any]) -> Any:
         """The value; raises EvaluationError."""
-        if self.fast is not None:
+        if self.fast is not None and not self.environment.attribute_activation:
             try:
                 return self.fast(variables)
             except Exception:  # noqa: S110  # whatever went wrong, the exact evaluation says it properly
@@ -137,10 +148,18 @@ def compile(
     return link(expression, environment, checked, limits)
 
 
-def link(expression: str, environment: Environment, checked: Checked, limits: Limits) -> Program:
-    """Make a checked expression runnable; raises ProgramError."""
+def link(
+    expression: str,
+    environment: Environment,
+    checked: Checked,
+    limits: Limits,
+    fallback: Callable[[Any], Any] | None = None,
+    *,
+    decides: bool = False,
+) -> Program:
+    """Make a checked expression runnable; raises ProgramError. `fallback` answers what the fast form cannot."""
     try:
         plan = with_room(checked.parsed.nesting, lambda: plan_program(checked, environment), 40)
-        return Program(expression, environment, checked, plan, limits)
+        return Program(expression, environment, checked, plan, limits, fallback, decides=decides)
     except RecursionError:
         raise ProgramError("expression nested too deeply") from None

@@ -21,7 +21,9 @@ AUTHORIZATION_CHECK: Final = 350_000
 _LIST_BASE: Final = 10
 _STRING: Final = 0.1
 _REGEX: Final = 0.25
-_ADDERS: Final = frozenset({"int", "uint", "double", "string", "bytes", "google.protobuf.Duration", "google.protobuf.Timestamp"})
+_ADDERS: Final = frozenset(
+    {"int", "uint", "double", "string", "bytes", "google.protobuf.Duration", "google.protobuf.Timestamp"}
+)
 _UNIT_EQUALITY = (QuantityValue, Semver, IP, CIDR, URL, NamedFormat)
 
 
@@ -125,7 +127,9 @@ def _self_compare(index: int) -> Rule:
         values = args[index]
         if values.__class__ is not list:
             method = "Contains" if type_name(values) in _ADDERS else "Add"
-            text = f"internal error: interface conversion: {go_type(values)} is not traits.Lister: missing method {method}"
+            text = (
+                f"internal error: interface conversion: {go_type(values)} is not traits.Lister: missing method {method}"
+            )
             raise Panic(text)
         count = _plain_size(values)
         factor = 2.0
@@ -160,7 +164,9 @@ _UNIT: Final = frozenset(
     getEscapedPath getQuery""".split()
 )
 _BY_FUNCTION: Final[dict[str, Rule]] = {
-    **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes"), lambda args, result: traversal(args[0])),
+    **dict.fromkeys(
+        ("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes"), lambda args, result: traversal(args[0])
+    ),
     **dict.fromkeys(("url", "lowerAscii", "upperAscii", "substring", "trim"), _scan(0, _STRING)),
     **dict.fromkeys(("replace", "split"), _scan(0, 2 * _STRING)),
     "join": lambda args, result: math.ceil(_plain_size(result) * 2 * _STRING),
@@ -209,7 +215,9 @@ def rule(function: str, overload_id: str) -> int | Rule:
 
 
 # Calls whose work may be far more than linear: their price is known before they run, so it is taken first.
-_UPFRONT: Final = frozenset({"list_distinct", "list_sets_contains_list", "list_sets_intersects_list", "list_sets_equivalent_list"})
+_UPFRONT: Final = frozenset(
+    {"list_distinct", "list_sets_contains_list", "list_sets_intersects_list", "list_sets_equivalent_list"}
+)
 
 
 def upfront(overload_id: str) -> bool:

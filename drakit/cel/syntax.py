@@ -10,7 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-__all__ = ["Call", "Comprehension", "Ident", "ListNode", "Literal", "MapEntry", "MapNode", "Node", "Select", "Struct", "children"]
+__all__ = [
+    "Call",
+    "Comprehension",
+    "Ident",
+    "ListNode",
+    "Literal",
+    "MapEntry",
+    "MapNode",
+    "Node",
+    "Select",
+    "Struct",
+    "children",
+]
 
 
 class Node:

@@ -40,9 +40,17 @@ def unparse(node: Node, least: int = 0) -> str:
         text = f"{unparse(node.operand, 7)}.{node.field}"
         return f"has({text})" if node.test_only else text
     if isinstance(node, ListNode):
-        return "[" + ", ".join(("?" if i in node.optionals else "") + unparse(e) for i, e in enumerate(node.elements)) + "]"
+        return (
+            "["
+            + ", ".join(("?" if i in node.optionals else "") + unparse(e) for i, e in enumerate(node.elements))
+            + "]"
+        )
     if isinstance(node, MapNode):
-        return "{" + ", ".join(f"{'?' if e.optional else ''}{unparse(e.key)}: {unparse(e.value)}" for e in node.entries) + "}"
+        return (
+            "{"
+            + ", ".join(f"{'?' if e.optional else ''}{unparse(e.key)}: {unparse(e.value)}" for e in node.entries)
+            + "}"
+        )
     if isinstance(node, Struct):
         return node.type_name + "{" + ", ".join(f"{name}: {unparse(value)}" for _, name, value, _ in node.fields) + "}"
     if isinstance(node, Comprehension):

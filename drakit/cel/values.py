@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final
 
 __all__ = [
     "EMPTY_MAP", "MAX_ITEMS", "MAX_TEXT", "METER", "INT_MAX", "INT_MIN", "NONE", "UINT_MAX", "DefaultMap", "Duration", "Fault", "Growing", "GrowingMap", "Key", "Optional", "Timestamp", "TypeValue", "UInt",
-    "compare", "contains", "equal", "equality", "find", "go_type", "is_zero", "keys", "map_key", "member_key", "no_overload", "show", "size", "type_name",
+    "compare", "contains", "equal", "equality", "find", "go_type", "is_zero", "keys", "map_key", "member_key", "no_overload", "refusing_equality", "show", "size", "type_name",
 ]  # fmt: skip
 
 # Bounds of ours, beyond which cel-go would exhaust memory: a text longer than this costs more than any limit allows.
@@ -292,6 +292,14 @@ def equality(a: Any, b: Any, nulls: bool = True) -> bool | None:
         result: bool | None = compare_to(b)
         return result
     return class_a is class_b and bool(a == b)
+
+
+def refusing_equality(self: Any, other: object) -> bool:
+    """The `__eq__` of Kubernetes' value types: in Python, too, comparing them with another type is an error."""
+    result: bool | None = self.cel_equal(other)
+    if result is None:
+        raise no_overload()
+    return result
 
 
 def equal(a: Any, b: Any) -> bool:

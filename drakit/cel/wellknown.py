@@ -13,7 +13,9 @@ __all__ = ["build_message"]
 _INT32 = (-(2**31), 2**31 - 1)
 
 
-def _wrapper(default: Any, kinds: tuple[type, ...], low: int | None = None, high: int | None = None) -> Callable[[dict[str, Any]], Any]:
+def _wrapper(
+    default: Any, kinds: tuple[type, ...], low: int | None = None, high: int | None = None
+) -> Callable[[dict[str, Any]], Any]:
     def build(values: dict[str, Any]) -> Any:
         value = values.get("value", default)
         if value is None:

@@ -118,7 +118,9 @@ FUNCTIONS: list[Function] = [
     function("group", overload("authorizer_group", f"{_AUTHORIZER}.(string) -> {_GROUP}", GroupCheck)),
     function(
         "serviceAccount",
-        overload("authorizer_serviceaccount", f"{_AUTHORIZER}.(string, string) -> {_AUTHORIZER}", Authorizer.service_account),
+        overload(
+            "authorizer_serviceaccount", f"{_AUTHORIZER}.(string, string) -> {_AUTHORIZER}", Authorizer.service_account
+        ),
     ),
     function(
         "resource",
@@ -128,11 +130,22 @@ FUNCTIONS: list[Function] = [
             lambda v, text: ResourceCheck(v.authorizer, Access("", group=v.group, resource=text)),
         ),
     ),
-    function("subresource", overload("resourcecheck_subresource", f"{_RESOURCE}.(string) -> {_RESOURCE}", _refine("subresource"))),
-    function("namespace", overload("resourcecheck_namespace", f"{_RESOURCE}.(string) -> {_RESOURCE}", _refine("namespace"))),
+    function(
+        "subresource",
+        overload("resourcecheck_subresource", f"{_RESOURCE}.(string) -> {_RESOURCE}", _refine("subresource")),
+    ),
+    function(
+        "namespace", overload("resourcecheck_namespace", f"{_RESOURCE}.(string) -> {_RESOURCE}", _refine("namespace"))
+    ),
     function("name", overload("resourcecheck_name", f"{_RESOURCE}.(string) -> {_RESOURCE}", _refine("name"))),
-    function("fieldSelector", overload("authorizer_fieldselector", f"{_RESOURCE}.(string) -> {_RESOURCE}", _refine("field_selector"))),
-    function("labelSelector", overload("authorizer_labelselector", f"{_RESOURCE}.(string) -> {_RESOURCE}", _refine("label_selector"))),
+    function(
+        "fieldSelector",
+        overload("authorizer_fieldselector", f"{_RESOURCE}.(string) -> {_RESOURCE}", _refine("field_selector")),
+    ),
+    function(
+        "labelSelector",
+        overload("authorizer_labelselector", f"{_RESOURCE}.(string) -> {_RESOURCE}", _refine("label_selector")),
+    ),
     function(
         "check",
         overload("pathcheck_check", f"{_PATH}.(string) -> {_DECISION}", lambda v, verb: v.check(verb)),

@@ -180,7 +180,7 @@ def _decimal(value: Any) -> str:
 
 
 def _double(letter: str, precision: int | None, value: Any) -> str:
-    if value in ("NaN", "Infinity", "-Infinity") and value.__class__ is str:
+    if value.__class__ is str and value in ("NaN", "Infinity", "-Infinity"):
         value = float(value.replace("Infinity", "inf"))
     if value.__class__ is not float:
         raise ClauseError(complaint(letter, type_name(value)))

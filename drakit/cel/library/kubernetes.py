@@ -17,9 +17,19 @@ from drakit.cel.functions import CLASSES, Function, function, overload
 from drakit.cel.library.network import ParseError
 from drakit.cel.library.urls import parse_request_uri
 from drakit.cel.text import go_quote, parse_timestamp
-from drakit.cel.values import NONE, Fault, Optional
+from drakit.cel.values import NONE, Fault, Optional, refusing_equality
 
-__all__ = ["FORMATS", "FORMAT_FUNCTIONS", "QUANTITY", "REGEX", "SEMVER", "NamedFormat", "QuantityValue", "Semver", "parse_semver"]
+__all__ = [
+    "FORMATS",
+    "FORMAT_FUNCTIONS",
+    "QUANTITY",
+    "REGEX",
+    "SEMVER",
+    "NamedFormat",
+    "QuantityValue",
+    "Semver",
+    "parse_semver",
+]
 
 
 class QuantityValue:
@@ -42,6 +52,9 @@ class QuantityValue:
         if other.__class__ is not QuantityValue or other.boxed:
             return None
         return bool(self.key == other.key)
+
+    __eq__ = refusing_equality
+    __hash__ = object.__hash__
 
     def __str__(self) -> str:
         return str(self.quantity)
@@ -90,14 +103,21 @@ def _of(number: int) -> Quantity:
 _Q = "kubernetes.Quantity"
 QUANTITY: list[Function] = [
     function("quantity", overload("string_to_quantity", f"(string) -> {_Q}", _quantity)),
-    function("isQuantity", overload("is_quantity_string", "(string) -> bool", lambda v: _parse_quantity(v).__class__ is QuantityValue)),
+    function(
+        "isQuantity",
+        overload("is_quantity_string", "(string) -> bool", lambda v: _parse_quantity(v).__class__ is QuantityValue),
+    ),
     function("sign", overload("quantity_sign", f"({_Q}) -> int", lambda v: v.quantity.sign)),
     function("isGreaterThan", overload("quantity_is_greater_than", f"{_Q}.({_Q}) -> bool", lambda a, b: a.key > b.key)),
     function("isLessThan", overload("quantity_is_less_than", f"{_Q}.({_Q}) -> bool", lambda a, b: a.key < b.key)),
     function("compareTo", overload("quantity_compare_to", f"{_Q}.({_Q}) -> int", _compare)),
-    function("asApproximateFloat", overload("quantity_get_float", f"{_Q}.() -> double", lambda v: v.quantity.as_float())),
+    function(
+        "asApproximateFloat", overload("quantity_get_float", f"{_Q}.() -> double", lambda v: v.quantity.as_float())
+    ),
     function("asInteger", overload("quantity_get_int", f"{_Q}.() -> int", _as_integer)),
-    function("isInteger", overload("quantity_is_integer", f"{_Q}.() -> bool", lambda v: v.quantity.as_int64() is not None)),
+    function(
+        "isInteger", overload("quantity_is_integer", f"{_Q}.() -> bool", lambda v: v.quantity.as_int64() is not None)
+    ),
     function(
         "add",
         overload("quantity_add", f"{_Q}.({_Q}) -> {_Q}", lambda a, b: _combine(a, b.quantity, 1)),
@@ -120,7 +140,9 @@ class Semver:
     __slots__ = ("build", "key", "major", "minor", "patch", "pre")
     cel_type: ClassVar[str] = "kubernetes.Semver"
 
-    def __init__(self, major: int, minor: int, patch: int, pre: tuple[str, ...] = (), build: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, major: int, minor: int, patch: int, pre: tuple[str, ...] = (), build: tuple[str, ...] = ()
+    ) -> None:
         self.major, self.minor, self.patch, self.pre, self.build = major, minor, patch, pre, build
         # A version without prerelease comes after all with one; numbers come before words.
         words = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in pre)
@@ -129,8 +151,7 @@ class Semver:
     def cel_equal(self, other: Any) -> bool | None:
         return self.key == other.key if other.__class__ is Semver else None
 
-    def __eq__(self, other: object) -> bool:
-        return other.__class__ is Semver and self.key == other.key  # type: ignore[attr-defined]  # its class was just checked
+    __eq__ = refusing_equality
 
     def __lt__(self, other: Semver) -> bool:
         return self.key < other.key
@@ -312,6 +333,9 @@ class NamedFormat:
     def cel_equal(self, other: Any) -> bool | None:
         return self.name == other.name if other.__class__ is NamedFormat else None
 
+    __eq__ = refusing_equality
+    __hash__ = object.__hash__
+
 
 def _uri(text: str) -> list[str]:
     try:
@@ -323,7 +347,9 @@ def _uri(text: str) -> list[str]:
 
 _UUID = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\Z")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
-_DATETIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})\Z")
+_DATETIME = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})\Z"
+)
 
 
 def _base64(text: str) -> list[str]:
@@ -390,5 +416,8 @@ _F = "kubernetes.NamedFormat"
 FORMAT_FUNCTIONS: list[Function] = [
     function("validate", overload("format-validate", f"{_F}.(string) -> optional(list(string))", _validate)),
     function("format.named", overload("format-named", f"(string) -> optional({_F})", _named)),
-    *(function(f"format.{name}", overload(f"format.{name}", f"() -> {_F}", _constant(value))) for name, value in FORMATS.items()),
+    *(
+        function(f"format.{name}", overload(f"format.{name}", f"() -> {_F}", _constant(value)))
+        for name, value in FORMATS.items()
+    ),
 ]

@@ -109,7 +109,9 @@ def _distinct(values: list[Any]) -> list[Any]:
 def _sort_by_macro(scope: Scope, target: Node | None, args: list[Node]) -> Node | None:
     assert target is not None
     if not isinstance(target, (ListNode, Select, Ident, Comprehension, Call)):
-        raise MacroError(target, "sortBy can only be applied to a list, identifier, comprehension, call or select expression")
+        raise MacroError(
+            target, "sortBy can only be applied to a list, identifier, comprehension, call or select expression"
+        )
     from drakit.cel.macros import make_map
 
     name = "@__sortBy_input__"
@@ -204,14 +206,19 @@ _ZEROS = (("int", 0), ("uint", UInt(0)), ("double", 0.0), ("duration", Duration(
 
 FUNCTIONS: list[Function] = [
     function(
-        "isSorted", *(overload(f"list_{name}_is_sorted_bool", f"list({name}).() -> bool", _is_sorted) for name in _COMPARABLE)
-    ),
-    function("sum", *(overload(f"list_{name}_sum_{name}", f"list({name}).() -> {name}", _sum(zero)) for name, zero in _ZEROS)),
-    function(
-        "max", *(overload(f"list_{name}_max_{name}", f"list({name}).() -> {name}", _pick("max", -1)) for name in _COMPARABLE)
+        "isSorted",
+        *(overload(f"list_{name}_is_sorted_bool", f"list({name}).() -> bool", _is_sorted) for name in _COMPARABLE),
     ),
     function(
-        "min", *(overload(f"list_{name}_min_{name}", f"list({name}).() -> {name}", _pick("min", 1)) for name in _COMPARABLE)
+        "sum", *(overload(f"list_{name}_sum_{name}", f"list({name}).() -> {name}", _sum(zero)) for name, zero in _ZEROS)
+    ),
+    function(
+        "max",
+        *(overload(f"list_{name}_max_{name}", f"list({name}).() -> {name}", _pick("max", -1)) for name in _COMPARABLE),
+    ),
+    function(
+        "min",
+        *(overload(f"list_{name}_min_{name}", f"list({name}).() -> {name}", _pick("min", 1)) for name in _COMPARABLE),
     ),
     function("indexOf", overload("list_a_index_of_int", "list(A).(A) -> int", _index_of)),
     function("lastIndexOf", overload("list_a_last_index_of_int", "list(A).(A) -> int", _last_index_of)),

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from drakit.cel.functions import CLASSES, Function, function, overload
 from drakit.cel.text import go_quote
-from drakit.cel.values import Fault
+from drakit.cel.values import Fault, refusing_equality
 
 __all__ = ["CIDR", "FUNCTIONS", "IP", "ParseError", "parse_address"]
 
@@ -28,6 +28,9 @@ class IP:
 
     def cel_equal(self, other: Any) -> bool | None:
         return self.address == other.address if other.__class__ is IP else None
+
+    __eq__ = refusing_equality
+    __hash__ = object.__hash__
 
     def cel_size(self) -> int:
         return self.address.max_prefixlen // 8
@@ -50,6 +53,9 @@ class CIDR:
         if other.__class__ is not CIDR:
             return None
         return bool(self.address == other.address and self.bits == other.bits)
+
+    __eq__ = refusing_equality
+    __hash__ = object.__hash__
 
     def cel_size(self) -> int:
         return math.ceil(self.bits / 8)

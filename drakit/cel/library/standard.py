@@ -142,7 +142,9 @@ def _time_functions() -> list[Function]:
         ]
         if name in _SPANS:
             unit = _SPANS[name]
-            spans = overload(f"duration_to_{name[3:].lower()}", "duration.() -> int", lambda v, u=unit: _truncate(v.nanos, u))
+            spans = overload(
+                f"duration_to_{name[3:].lower()}", "duration.() -> int", lambda v, u=unit: _truncate(v.nanos, u)
+            )
             overloads.append(spans)
         made.append(function(name, *overloads))
     made.append(
@@ -188,7 +190,9 @@ def _same(value: Any) -> Any:
 
 def _conversion(name: str, *sources: tuple[str, str]) -> Function:
     impl = op.convert[name]
-    return function(name, *(overload(id, f"({source}) -> {name}", _same if source == name else impl) for id, source in sources))
+    return function(
+        name, *(overload(id, f"({source}) -> {name}", _same if source == name else impl) for id, source in sources)
+    )
 
 
 FUNCTIONS: list[Function] = [

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from drakit.cel.functions import CLASSES, Function, function, overload
 from drakit.cel.library.network import ParseError, parse_address
 from drakit.cel.text import go_quote
-from drakit.cel.values import Fault
+from drakit.cel.values import Fault, refusing_equality
 
 __all__ = ["FUNCTIONS", "URL", "parse_request_uri"]
 
@@ -16,7 +16,18 @@ __all__ = ["FUNCTIONS", "URL", "parse_request_uri"]
 class URL:
     """A parsed URL; `host` includes the port."""
 
-    __slots__ = ("force_query", "fragment", "host", "omit_host", "opaque", "path", "query", "raw_path", "scheme", "user")
+    __slots__ = (
+        "force_query",
+        "fragment",
+        "host",
+        "omit_host",
+        "opaque",
+        "path",
+        "query",
+        "raw_path",
+        "scheme",
+        "user",
+    )
     cel_type: ClassVar[str] = "kubernetes.URL"
 
     def __init__(self) -> None:
@@ -26,6 +37,9 @@ class URL:
 
     def cel_equal(self, other: Any) -> bool | None:
         return str(self) == str(other) if other.__class__ is URL else None
+
+    __eq__ = refusing_equality
+    __hash__ = object.__hash__
 
     def escaped_path(self) -> str:
         if self.raw_path and _VALID_PATH.match(self.raw_path) and _unescape(self.raw_path) == self.path:
@@ -57,7 +71,9 @@ class URL:
     def _hierarchy(self) -> str:
         path = self.escaped_path()
         out = ""
-        if (self.scheme or self.host or self.user is not None) and not (self.omit_host and not self.host and self.user is None):
+        if (self.scheme or self.host or self.user is not None) and not (
+            self.omit_host and not self.host and self.user is None
+        ):
             if self.host or self.path or self.user is not None:
                 out += "//"
             if self.user is not None:
@@ -240,7 +256,9 @@ FUNCTIONS: list[Function] = [
     function("getHost", overload("url_get_host", "kubernetes.URL.() -> string", lambda v: v.host)),
     function("getHostname", overload("url_get_hostname", "kubernetes.URL.() -> string", lambda v: v.hostname())),
     function("getPort", overload("url_get_port", "kubernetes.URL.() -> string", lambda v: v.port())),
-    function("getEscapedPath", overload("url_get_escaped_path", "kubernetes.URL.() -> string", lambda v: v.escaped_path())),
+    function(
+        "getEscapedPath", overload("url_get_escaped_path", "kubernetes.URL.() -> string", lambda v: v.escaped_path())
+    ),
     function("getQuery", overload("url_get_query", "kubernetes.URL.() -> map(string, list(string))", _query)),
     function("isURL", overload("is_url_string", "(string) -> bool", _is_url)),
 ]
