@@ -18,7 +18,7 @@ from drakit.allocator.claims import class_expressions, constraints_of, expressio
 from drakit.allocator.devices import PoolKey
 from drakit.allocator.features import Features
 from drakit.allocator.inventory import Inventory
-from drakit.allocator.pools import GatherError, Layout, PoolView
+from drakit.allocator.pools import OK, GatherError, Layout, PoolView
 from drakit.allocator.problem import MAX_RESULTS
 from drakit.allocator.selection import Selection
 from drakit.allocator.taints import untolerated
@@ -80,6 +80,7 @@ def feasible_nodes(
     """The nodes (of `inventory.set_node`) on which the claims may fit, judged by counts of free matching devices."""
     index = _index(inventory, allocated, features or Features())
     index.sync()
+    index.must_ask = 0
     mask, exact = index.all_nodes, True
     wanted: dict[_Demand, int] = {}
     for claim in claims:
@@ -90,22 +91,23 @@ def feasible_nodes(
                 specs.append(request.exactly)
             options = [index.demand(spec) for spec in specs]
             if any(option is None for option in options):
-                exact = False  # cannot be judged here: `allocate` has something to say on any node
+                index.must_ask |= index.all_nodes  # cannot be judged here: `allocate` has something to say on any node
                 continue
             known = [option for option in options if option is not None]
             if len(known) == 1 and not known[0][0].all_mode and not known[0][0].shares_devices:
                 wanted[known[0][0]] = wanted.get(known[0][0], 0) + known[0][1]
                 continue
             exact = False
-            some = index.doubtful
+            some = 0
             for demand, count in known:
                 some |= index.at_least(demand, count)
             mask &= some
     exact = exact and len(wanted) <= 1
     for demand, count in wanted.items():
-        mask &= index.at_least(demand, count) | index.doubtful
+        mask &= index.at_least(demand, count)
         exact = exact and demand.exact
-    return NodeSet(mask, index.names, index.ids, exact and not index.doubtful)
+    ask = (index.must_ask | index.broken) & index.all_nodes
+    return NodeSet(mask | ask, index.names, index.ids, exact and not ask)
 
 
 class _Demand:
@@ -131,47 +133,50 @@ class _Demand:
         self.shares_devices = admin
         self.counts = bytearray()  # by node number
         self.levels = [0] * (MAX_RESULTS + 1)  # levels[n]: nodes with at least n
-        self._static: dict[tuple[Layout, bool], int] = {}
+        self.faulty = 0  # nodes with own devices on which a selector fails
+        self._static: dict[tuple[Layout, bool], tuple[int, int]] = {}
 
-    def candidates(self, pool: PoolView, allocated: Allocated, skips: bool) -> int:
+    def count(self, pool: PoolView, allocated: Allocated, skips: bool) -> int:
+        """How many free devices of the pool match; -1 when a selector fails on one. Then `allocate` must be asked whatever
+        the other requests need: upstream gives up on the pod when it meets such a device."""
         layout = pool.layout
-        mask = self._static.get((layout, skips))
-        if mask is None:
+        found = self._static.get((layout, skips))
+        if found is None:
             if len(self._static) > 50_000:
                 self._static.clear()
-            mask = self._static[layout, skips] = self._without_state(layout, skips)
+            found = self._static[layout, skips] = self._without_state(layout, skips)
+        mask, faulty = found
         held = allocated.pools.get(pool.key)
-        if held is None or self.admin or self.all_mode:
-            return mask
-        dedicated, shared = held.masks(layout)
-        mask &= ~dedicated
-        if shared & mask:
-            mask = (
-                mask & ~shared
-                if not self.features.ConsumableCapacity
-                else self._with_capacity_left(pool, allocated, mask, shared)
-            )
-        return mask
+        if held is not None and not self.admin and not self.all_mode:
+            dedicated, shared = held.masks(layout)
+            mask &= ~dedicated
+            faulty &= ~dedicated
+            if shared & mask and self.features.ConsumableCapacity:
+                mask = self._with_capacity_left(pool, allocated, mask, shared)
+            elif shared:
+                mask &= ~shared
+                faulty &= ~shared
+        return -1 if faulty else mask.bit_count()
 
-    def _without_state(self, layout: Layout, skips: bool) -> int:
+    def _without_state(self, layout: Layout, skips: bool) -> tuple[int, int]:
         good, bad = self.selection.masks(layout)
         if self.capacity is not None:
             enough, wrong = self.capacity.masks(layout)
             good, bad = good & enough, bad | good & wrong
-            if layout.shareable & (good | bad):
-                self.shares_devices = True
+        if not self.features.DeviceBindingAndStatus:
+            good &= ~layout.bound
+            bad &= ~layout.bound
+        if self.capacity is not None and layout.shareable & good:
+            self.shares_devices = True
         if bad or layout.per_device or (layout.consuming and self.features.PartitionableDevices):
             self.exact = False
-        mask = good | bad
-        if not self.features.DeviceBindingAndStatus:
-            mask &= ~layout.bound
         if self.features.DeviceTaints and layout.tainted:
-            mask &= ~(untolerated(layout, self.tolerations) & ~bad)
+            good &= ~untolerated(layout, self.tolerations)
         if layout.skipping and not skips:
-            mask &= ~(layout.skipping & ~bad)
+            good &= ~layout.skipping
         if not self.features.PartitionableDevices:
-            mask &= ~(layout.consuming & ~bad)
-        return mask
+            good &= ~layout.consuming
+        return good, bad
 
     def _with_capacity_left(self, pool: PoolView, allocated: Allocated, mask: int, shared: int) -> int:
         assert self.capacity is not None
@@ -219,7 +224,9 @@ class _Index:
         self.names: list[str] = []
         self.ids: dict[str, int] = {}
         self.all_nodes = 0
-        self.doubtful = 0  # nodes with a pool that cannot be judged: only `allocate` can tell
+        self.broken = 0  # nodes for which some slice's node selection cannot be evaluated
+        self.unready = 0  # nodes with pools that are incomplete or invalid: an error for mode All
+        self.must_ask = 0  # nodes on which a device of the present question is a fatal error
         self._demands: dict[object, _Demand] = {}
         self._shared: dict[PoolKey, _SharedPool] = {}
         self._node_changes = 0
@@ -264,20 +271,19 @@ class _Index:
         if node is None:
             if number is not None:
                 self.all_nodes &= ~(1 << number)
-                self.doubtful &= ~(1 << number)
             return
         if number is None:
             number = self.ids[name] = len(self.names)
             self.names.append(name)
         bit = 1 << number
         self.all_nodes |= bit
-        self.doubtful = self.doubtful | bit if self._is_doubtful(node, name) else self.doubtful & ~bit
-
-    def _is_doubtful(self, node: Node, name: str) -> bool:
         try:
-            return any(view is not None and view.status != "ok" for view in self._local_views(node, name))
+            ready = all(view is None or view.status == OK for view in self._local_views(node, name))
+            self.broken &= ~bit
         except GatherError:
-            return True
+            ready = True
+            self.broken |= bit
+        self.unready = self.unready & ~bit if ready else self.unready | bit
 
     def _local_views(self, node: Node, name: str) -> list[PoolView | None]:
         inventory = self._inventory
@@ -291,15 +297,19 @@ class _Index:
         if number is None:
             return
         node = self._inventory.nodes.get(name)
-        total = 0
+        counts = []
         if node is not None:
             try:
-                for view in self._local_views(node, name):
-                    if view is not None and view.layout.size:
-                        total += demand.candidates(view, self._allocated, self._skips(node)).bit_count()
+                views = self._local_views(node, name)
             except GatherError:
-                total = MAX_RESULTS
-        demand.put(number, total)
+                views = []  # noted as broken
+            skips = self._skips(node)
+            counts = [
+                demand.count(view, self._allocated, skips) for view in views if view is not None and view.layout.size
+            ]
+        bit = 1 << number
+        demand.faulty = demand.faulty | bit if -1 in counts else demand.faulty & ~bit
+        demand.put(number, sum(count for count in counts if count > 0))
 
     def _skips(self, node: Node) -> bool:
         declared = (node.status.declaredFeatures if node.status is not None else None) or ()
@@ -340,14 +350,19 @@ class _Index:
 
     def at_least(self, demand: _Demand, count: int) -> int:
         """Nodes that can reach that many free matching devices, their own and shared ones."""
+        self.must_ask |= demand.faulty
+        if demand.all_mode:
+            self.must_ask |= self.unready
         if count > MAX_RESULTS:
-            return self.all_nodes  # refused everywhere, with its reason
+            self.must_ask |= self.all_nodes  # refused everywhere, with its reason
+            return self.all_nodes
         levels = [self.all_nodes, *demand.levels[1 : count + 1]]
         for key in self._inventory.shared_pools():
             for view, nodes in self._shared_views(key).items():
-                free = demand.candidates(view, self._allocated, True).bit_count()
-                if view.status != "ok":
-                    free = count
+                free = demand.count(view, self._allocated, True)
+                if free < 0 or (demand.all_mode and view.status != OK):
+                    self.must_ask |= nodes
+                    continue
                 if not free:
                     continue
                 demand.exact = demand.exact and not view.layout.skipping  # depends on the node
@@ -371,7 +386,7 @@ class _Index:
             try:
                 view = pool.view(node, name, self._features, self._inventory.layouts)
             except GatherError:
-                self.doubtful |= 1 << self.ids[name]
+                self.broken |= 1 << self.ids[name]
                 continue
             if view is not None:
                 known.views[view] = self.all_nodes if everywhere else known.views.get(view, 0) | 1 << self.ids[name]

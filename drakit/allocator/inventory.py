@@ -59,7 +59,7 @@ class Inventory:
         self._shared: dict[PoolKey, int] = {}  # pools with slices that are not bound to a node
         self._local_versions: dict[str, int] = {}
         self._shared_version = 0
-        self._views: dict[tuple[str, Features], _CachedView] = {}
+        self._views: dict[Features, dict[str, _CachedView]] = {}
         self._removals = 0
 
     # Slices
@@ -195,8 +195,8 @@ class Inventory:
     def remove_node(self, name: str) -> None:
         if self.nodes.pop(name, None) is not None:
             self._log(name)
-            for key in [key for key in self._views if key[0] == name] if len(self._views) < 64 else ():
-                del self._views[key]
+            for views in self._views.values():
+                views.pop(name, None)
 
     # Views
 
@@ -205,7 +205,8 @@ class Inventory:
         name = _name(node)
         labels = _labels(node)
         local, shared = self._local_versions.get(name, 0), self._shared_version
-        cached = self._views.get((name, features))
+        views = self._views.setdefault(features, {})
+        cached = views.get(name)
         if cached is not None:
             fresh = cached.local == local and cached.shared == shared
             if fresh and (not self._shared or cached.labels == labels):
@@ -220,7 +221,7 @@ class Inventory:
             elif key not in pools:
                 pools[key] = (pool.version, pool.view(node, name, features, self.layouts))
         view = NodeView(node, name, [pool_view for _, pool_view in pools.values() if pool_view is not None])
-        self._views[name, features] = _CachedView(view, dict(labels), local, shared, pools)
+        views[name] = _CachedView(view, dict(labels), local, shared, pools)
         return view
 
     def with_pool_complete(self, key: PoolKey) -> Inventory:
