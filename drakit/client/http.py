@@ -21,6 +21,7 @@ from multidict import CIMultiDict
 from drakit.api.errors import StatusError
 from drakit.client.credentials import Credentials, credentials_of
 from drakit.client.kubeconfig import Access
+from drakit.client.resources import Resource
 from drakit.client.transport import JSON, Plain, Request, Response, WatchItem
 from drakit.clock import Clock, SystemClock
 
@@ -29,6 +30,7 @@ __all__ = ["HttpTransport"]
 _TIMEOUT = aiohttp.ClientTimeout(total=60, sock_connect=10)
 _WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=None)
 _CONNECTIONS = 100
+_DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
@@ -94,6 +96,37 @@ class HttpTransport:
         except aiohttp.ClientError as error:
             raise _unreachable(self.access.server, error) from error
 
+    async def discover(self) -> list[Resource]:
+        """Every resource of the cluster that can be listed, watched and deleted, in the preferred version of its group; CRDs too."""
+        found: list[Resource] = []
+        for path in ("/api", "/apis"):
+            listing = await self._get(path, _DISCOVERY)
+            for group in listing.get("items") or ():
+                found += _resources(group)
+        return found
+
+    async def _get(self, path: str, accept: str) -> Plain:
+        session = await self._open()
+        headers = await self._headers(Request("GET", "", "", ""))
+        headers["Accept"] = accept
+        try:
+            async with session.get(
+                self.access.server + path,
+                headers=headers,
+                timeout=_TIMEOUT,
+                proxy=self.access.proxy_url or None,
+                server_hostname=self.access.tls_server_name or None,
+            ) as answer:
+                content = await answer.read()
+                if answer.status >= 400:
+                    raise _failure(answer.status, content, None)
+                body: Plain = _decode(content)
+                return body
+        except TimeoutError as error:
+            raise StatusError.timeout(f"GET {path}") from error
+        except aiohttp.ClientError as error:
+            raise _unreachable(self.access.server, error) from error
+
     async def close(self) -> None:
         if self._session is not None:
             await self._session.close()
@@ -128,6 +161,20 @@ class HttpTransport:
             for group in self.access.impersonate_groups:
                 headers.add("Impersonate-Group", group)
         return headers
+
+
+def _resources(group: Plain) -> list[Resource]:
+    """From a group of the aggregated discovery (apidiscovery.k8s.io/v2): each resource once, in the first version that has it."""
+    group_name = group.get("metadata", {}).get("name") or ""
+    found: dict[str, Resource] = {}
+    for version in group.get("versions") or ():
+        for each in version.get("resources") or ():
+            if {"list", "watch", "delete"} <= set(each.get("verbs") or ()) and each["resource"] not in found:
+                kind = (each.get("responseKind") or {}).get("kind") or ""
+                found[each["resource"]] = Resource(
+                    group_name, version["version"], each["resource"], kind, each["scope"] == "Namespaced"
+                )
+    return list(found.values())
 
 
 def ssl_context(access: Access, certificate: tuple[bytes, bytes] | None) -> ssl.SSLContext:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 from urllib.parse import quote, urlencode
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "JSON_PATCH",
     "MERGE_PATCH",
     "STRATEGIC_PATCH",
+    "Discovering",
     "Method",
     "Plain",
     "Request",
@@ -97,3 +98,11 @@ class Transport(Protocol):
 
     async def close(self) -> None:
         """Let go of connections and watches."""
+
+
+@runtime_checkable
+class Discovering(Protocol):
+    """A transport that can say what its server has. The embedded server has what the registry lists."""
+
+    async def discover(self) -> list[Any]:
+        """Resources (`client.resources.Resource`) that can be listed, watched and deleted."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from drakit.api.errors import StatusError
-from drakit.client import Informer, Plain, Resource
+from drakit.client import Informer, Plain, Resource, model_of
 from drakit.client.client import Propagation
 from drakit.controllers.loop import Context, ControlLoop
 from drakit.controllers.objects import finalizers, uid
@@ -66,6 +66,8 @@ class GarbageCollector:
             )
         for resource in self._followed.keys() - served:
             del self._followed[resource]
+            if model_of(resource) is None:  # a custom resource whose definition is gone
+                await self._informers.drop(resource)
 
     # What makes work.
 

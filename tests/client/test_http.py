@@ -69,6 +69,20 @@ def test_informer_follows_over_tls(tmp_path: Path) -> None:
     on_server(tmp_path, body)
 
 
+def test_discovery_finds_what_can_be_listed_watched_and_deleted(tmp_path: Path) -> None:
+    async def body(client: Client) -> None:
+        transport = client.transport
+        assert isinstance(transport, HttpTransport)
+        found = {(each.group, each.plural): each for each in await transport.discover()}
+        assert found["", "pods"].namespaced
+        assert found["resource.k8s.io", "resourceclaims"].version == "v1"
+        assert not found["resource.k8s.io", "resourceslices"].namespaced
+        assert ("authorization.k8s.io", "subjectaccessreviews") not in found
+        assert not any("/" in plural for _, plural in found)
+
+    on_server(tmp_path, body)
+
+
 def test_unreachable_server_is_a_status_error() -> None:
     async def run() -> None:
         client = Client(HttpTransport(Access("http://127.0.0.1:1")))
