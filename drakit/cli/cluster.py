@@ -27,6 +27,7 @@ from drakit.controllers.loop import Context
 from drakit.drivers import profiles
 from drakit.drivers.machine import Machine
 from drakit.node.api import NodeApi
+from drakit.node.remote import RemoteNodes
 from drakit.node.simulated import SimulatedNodes
 from drakit.scheduler import Policy, Scheduler
 
@@ -75,6 +76,7 @@ class Cluster:
         self.profile = profiles.load(self.options.profile) if self.options.nodes or self.options.machine else None
         self.node_api = NodeApi()  # kubectl logs, exec, … of pods on this machine's own node
         self.server = Server(settings, clock=self.clock, node_proxy=self.node_api)
+        self.node_api.remote = RemoteNodes(self.client("system:drakit", MASTERS), self.clock)
         # One cache of everything for all components; each writes under its own name.
         self.informers = Informers(self.client("system:drakit", MASTERS), self.clock)
         self.scheduler: Scheduler | None = None

@@ -10,7 +10,7 @@ from drakit.cli import options
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser("driver", help="start a DRA driver of your own", description="Make a new DRA driver.")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, help="what to do")
     new = verbs.add_parser(
         "new", help="write a driver with its test, rights and DaemonSet", description="Write the files of a new driver."
     )

@@ -48,6 +48,15 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     parser.add_argument("--address", default="", help="of this node (default: the address of its default route)")
     parser.add_argument(
+        "--port", type=int, default=0, help="of the kubelet API for logs and exec (default: a free one)"
+    )
+    parser.add_argument(
+        "--client-ca",
+        type=Path,
+        metavar="FILE",
+        help="CA of client certificates for it; without, callers need tokens the API server knows",
+    )
+    parser.add_argument(
         "--profile", default="", help="also run simulated drivers with these devices: see `drakit profiles`"
     )
     options.add_logging(parser)
@@ -99,6 +108,7 @@ async def serve(args: argparse.Namespace, client: Client, stopped: asyncio.Event
     from drakit.drivers.simulated import drivers_of
     from drakit.node.agent import Agent
     from drakit.node.errors import NodeError
+    from drakit.node.kubelet_api import KubeletApi
 
     name = args.name or socket.gethostname().lower()
     directories = tuple(args.cdi_dir) if args.cdi_dir else CDI_DIRECTORIES
@@ -113,7 +123,9 @@ async def serve(args: argparse.Namespace, client: Client, stopped: asyncio.Event
         cri_endpoint=args.cri_endpoint,
     )
     plugins: list[Plugin] = []
+    api = KubeletApi(agent, port=args.port, client_ca=args.client_ca)
     try:
+        await api.start()
         await agent.start()
         if args.profile:
             for driver in drivers_of(profiles.load(args.profile), name, args.root / "devices"):
@@ -122,6 +134,7 @@ async def serve(args: argparse.Namespace, client: Client, stopped: asyncio.Event
                 plugins.append(plugin)
     except (NodeError, DriverError, profiles.ProfileError) as error:
         await agent.stop()
+        await api.stop()
         raise options.CommandError(str(error)) from error
     assert agent.info is not None
     print(f"node {name} runs with {agent.info.name} {agent.info.version}; files in {args.root}", flush=True)
@@ -132,4 +145,5 @@ async def serve(args: argparse.Namespace, client: Client, stopped: asyncio.Event
     for plugin in plugins:
         await plugin.stop()
     await agent.stop()
+    await api.stop()
     await client.transport.close()

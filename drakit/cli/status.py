@@ -27,7 +27,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         description="Show whether a cluster runs on this machine, and its nodes, pods, claims and devices.",
     )
     options.add_state(parser)
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="text for people, json for scripts")
+    parser.add_argument(
+        "-o", "--output", choices=("text", "json"), default="text", help="text for people, json for scripts"
+    )
     parser.set_defaults(run=run)
 
 

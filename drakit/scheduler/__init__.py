@@ -1,6 +1,6 @@
 """The scheduler: a queue of pods, filters and scores over nodes, devices through the allocator, binding in the background.
 
-Read in this order: `pods`, `nodes`, `filters`, `claims`, `devices`, `decide` (one decision, pure), `queue`, `hints`, `binding`
+Read in this order: `pods`, `nodes`, `filters`, `claims`, `devices`, `decide` (one decision, pure), `queue`, `hints`, `tracker`, `binding`
 (what is written), `scheduler` (the shell around them).
 """
 
