@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
@@ -130,10 +130,6 @@ def zero_object(kind: Kind, version: str) -> Plain:
     if version != kind.storage_version:
         obj = strategy.encode(kind, version, obj)
     return {key: value for key, value in obj.items() if key not in ("kind", "apiVersion", "metadata")}
-
-
-def first(values: Sequence[str] | None) -> str:
-    return values[0] if values else ""
 
 
 def internal_without_reason(message: str) -> StatusError:

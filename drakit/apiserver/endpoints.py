@@ -114,6 +114,9 @@ class Endpoints:
             self._answer(connection, request, call, answer, form, started)
         except StatusError as error:
             self._fail(connection, request, error, started)
+        except Exception as error:
+            self._server.log.exception("%s %s", request.method, request.path)
+            self._fail(connection, request, StatusError.internal(f"{type(error).__name__}: {error}"), started)
 
     # -- answers -------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ Without a journal (simulation, tests) a write is visible at once.
 from __future__ import annotations
 
 import asyncio
+import logging
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -29,6 +30,7 @@ from drakit.apiserver.watchers import Watchers
 __all__ = ["Collection", "Guard", "Store"]
 
 Plain = dict[str, Any]
+log = logging.getLogger(__name__)
 HISTORY = 4096  # events kept per resource for watches and lists from an older version
 
 
@@ -52,6 +54,7 @@ class Collection:
         self.keys: list[str] = []
         self.version = 0  # of the last change applied
         self.history: deque[Event] = deque()
+        self.pending: deque[Event] = deque()  # applied, not yet committed: in `objects`, not in `history`
         self.compacted = 0  # events up to this version are gone
         self.watchers = Watchers()
         self.guards: list[Guard] = []
@@ -71,7 +74,7 @@ class Collection:
         if version < self.compacted:
             raise StatusError.expired("The resourceVersion for the provided list is too old.")
         objects = dict(self.objects)
-        for event in reversed(self.history):
+        for event in (*reversed(self.pending), *reversed(self.history)):
             if event.version <= version:
                 break
             if event.old is None:
@@ -209,6 +212,7 @@ class Store:
         value = None if new is None else new.stored_body()
         self._changes.append(Change(collection.resource, key, event.version, value))
         self._unpublished.append((collection, event))
+        collection.pending.append(event)
         if not self._committing and not self._scheduled:
             self._scheduled = True
             self._loop = asyncio.get_running_loop()
@@ -239,6 +243,7 @@ class Store:
         self.durable = version
         while self._unpublished and self._unpublished[0][1].version <= version:
             collection, event = self._unpublished.popleft()
+            collection.pending.popleft()
             collection.publish(event)
         self._release(None)
         if self._changes:
@@ -249,6 +254,7 @@ class Store:
         self.broken = True
         while self._unpublished:
             collection, event = self._unpublished.pop()
+            collection.pending.pop()
             key = event.stored.key
             current = None if event.type == DELETED else event.stored
             collection.apply(key, event.old, current)
@@ -259,7 +265,11 @@ class Store:
 
     def _release(self, failure: StatusError | None) -> None:
         while self._waiting and (failure is not None or self._waiting[0][0] <= self.durable):
-            self._waiting.popleft()[1](failure)
+            callback = self._waiting.popleft()[1]
+            try:
+                callback(failure)
+            except Exception:  # one who waits must not take the others down
+                log.exception("after a commit")
 
     # -- waiting -------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable, Sequence
 
@@ -15,6 +16,7 @@ from drakit.apiserver.watchers import Watcher
 
 __all__ = ["WatchStream", "send_error_stream"]
 
+log = logging.getLogger(__name__)
 _BOOKMARK_SECONDS = 60.0
 _DEFAULT_SECONDS = (1800.0, 3600.0)
 _BATCH = 512  # events put into one write
@@ -31,7 +33,6 @@ class WatchStream:
         self._ended = ended
         self._loop = asyncio.get_running_loop()
         self._flushing = False
-        self._sent = start.after
         self._timers: list[asyncio.TimerHandle] = []
         self._open = False
         self._done = False
@@ -86,12 +87,19 @@ class WatchStream:
             return
         if self._connection.writing_paused:
             return  # goes on when the client has taken what was sent
-        now, events = self._ctx.clock.now(), watcher.events
+        try:
+            self._send_batch()
+        except Exception:  # an event that cannot be shown is lost to this client: it must notice
+            log.exception("a watch of %s", self._start.collection.resource)
+            self._lost()
+            self._connection.abort()
+
+    def _send_batch(self) -> None:
+        now, events = self._ctx.clock.now(), self._watcher.events
         batch: list[bytes] = []
         while events and len(batch) < _BATCH:
             type, event = events.popleft()
             batch.append(self._frames.event(type, event, now))
-            self._sent = event.version
         self._connection.chunk(b"".join(batch))
         if events:
             self._wake()
@@ -135,8 +143,9 @@ class WatchStream:
             self._connection.chunk(b"".join(rest))
 
     def _lost(self) -> None:
-        self._done = True
-        self._close()
+        if not self._done:
+            self._done = True
+            self._close()
 
     def _close(self) -> None:
         self._start.collection.watchers.remove(self._watcher)

@@ -19,7 +19,6 @@ __all__ = ["DeleteOptions", "delete", "delete_collection", "delete_stored", "rea
 
 Plain = dict[str, Any]
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
-# Kinds that go in the background when the request does not say: others too, but these used to orphan by default.
 _POLICIES = ("Foreground", "Background", "Orphan")
 
 
@@ -172,10 +171,9 @@ def _marked(ctx: Context, call: Call, stored: Stored, options: DeleteOptions) ->
             if not ready_to_go(stored.obj):
                 return None
         elif grace < before:
-            start = ctx.clock.now() if options.grace == 0 else None
-            _set_deletion(ctx, new_meta, grace, start is None)
+            _set_deletion(ctx, new_meta, grace)
     else:
-        _set_deletion(ctx, new_meta, grace, False)
+        _set_deletion(ctx, new_meta, grace)
         if meta.get("generation"):
             new_meta["generation"] = meta["generation"] + 1
     marked = {**stored.obj, "metadata": new_meta}
@@ -184,7 +182,7 @@ def _marked(ctx: Context, call: Call, stored: Stored, options: DeleteOptions) ->
     return marked
 
 
-def _set_deletion(ctx: Context, meta: Plain, grace: int, shorten: bool) -> None:
+def _set_deletion(ctx: Context, meta: Plain, grace: int) -> None:
     meta["deletionTimestamp"] = timestamp(ctx.clock.now() + timedelta(seconds=grace))
     meta["deletionGracePeriodSeconds"] = grace
 

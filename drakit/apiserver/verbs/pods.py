@@ -107,10 +107,6 @@ def _bound(pod: Plain, node: str, meta: Plain, now: str) -> Plain:
     status = {**(pod.get("status") or {})}
     status.pop("nominatedNodeName", None)
     scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
-    generation = new_meta.get("generation")
-    if generation:
-        scheduled["observedGeneration"] = generation
-    scheduled.pop("observedGeneration", None)
     conditions = [item for item in status.get("conditions") or [] if item.get("type") != "PodScheduled"]
     status["conditions"] = [*conditions, scheduled]
     return {**pod, "metadata": new_meta, "spec": {**pod["spec"], "nodeName": node}, "status": status}

@@ -11,7 +11,7 @@ from typing import Any
 from drakit.api import strategy
 from drakit.api.errors import FieldError, StatusError
 from drakit.apiserver import managed_fields
-from drakit.apiserver.call import Answer, Call, check_write_options, field_manager
+from drakit.apiserver.call import Answer, Call, check_write_options
 from drakit.apiserver.context import Context, admission_attributes, internal_without_reason, timestamp
 from drakit.apiserver.store import Collection
 from drakit.apiserver.stored import Stored
@@ -203,7 +203,3 @@ def check_resource_version(call: Call, meta: Plain, old: Stored) -> None:
         raise internal_without_reason(f'strconv.ParseUint: parsing "{text}": invalid syntax')
     if int(text) != old.version:
         raise StatusError.modified(kind.group, kind.plural, call.name)
-
-
-def manager_of(call: Call) -> str:
-    return field_manager(call)
