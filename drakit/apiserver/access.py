@@ -1,7 +1,6 @@
 """Authentication, authorization and admission put together over a store: what a server is built with.
 
-`secure(store, …)` makes them, hangs their indexes on the store's collections, and `bootstrap` gives the objects (roles, bindings) that
-a new cluster starts with.
+`secure(store, …)` makes them and hangs their indexes on the store's collections; `bootstrap` makes the roles they start with.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from typing import Any
 
 from drakit.api import registry
 from drakit.api.gates import FeatureGates
-from drakit.apiserver import roles
 from drakit.apiserver.admission.claims import ClaimPrivileges
 from drakit.apiserver.admission.grants import RoleGrants
 from drakit.apiserver.admission.pods import DefaultTolerations, NewNodeTaint, Priority, ServiceAccount
@@ -64,7 +62,7 @@ class Authorizers:
         return refusal
 
 
-class _Feed:
+class Feed:
     """Hands a collection's changes to an index; never refuses."""
 
     def __init__(self, apply: Callable[[str, str, Plain | None], None]) -> None:
@@ -108,9 +106,7 @@ def secure(
     def feed(group: str, plural: str, apply: Callable[[str, str, str, Plain | None], None]) -> None:
         kind = registry.by_resource(group, plural)
         if kind is not None:
-            store.collection(kind).guards.append(
-                _Feed(lambda namespace, name, obj: apply(plural, namespace, name, obj))
-            )
+            store.collection(kind).guards.append(Feed(lambda namespace, name, obj: apply(plural, namespace, name, obj)))
 
     for plural in ("roles", "clusterroles", "rolebindings", "clusterrolebindings"):
         feed(GROUP, plural, rbac.apply)
@@ -140,8 +136,3 @@ def secure(
 
 def _quota_feed(usage: QuotaUsage, group: str) -> Callable[[str, str, str, Plain | None], None]:
     return lambda plural, namespace, name, obj: usage.apply(group, plural, namespace, name, obj)
-
-
-def bootstrap() -> list[Plain]:
-    """What a new cluster starts with, in order of creation."""
-    return [*roles.cluster_roles(), *roles.cluster_role_bindings()]

@@ -226,14 +226,16 @@ def aggregated_rules(role: dict[str, Any], roles: list[dict[str, Any]]) -> list[
     from drakit.api.selectors import matches_label_selector
 
     rules: list[dict[str, Any]] = []
-    for other in sorted(roles, key=lambda r: str(r["metadata"]["name"])):
-        if other["metadata"]["name"] == role["metadata"]["name"]:
-            continue
-        labels = other["metadata"].get("labels") or {}
-        selectors = role["aggregationRule"].get("clusterRoleSelectors") or ()
-        if any(matches_label_selector(selector, labels) for selector in selectors):
-            rules.extend(rule for rule in other.get("rules") or () if rule not in rules)
+    others = sorted((r for r in roles if r["metadata"]["name"] != role["metadata"]["name"]), key=_name)
+    for selector in role["aggregationRule"].get("clusterRoleSelectors") or ():
+        for other in others:
+            if matches_label_selector(selector, other["metadata"].get("labels") or {}):
+                rules.extend(rule for rule in other.get("rules") or () if rule not in rules)
     return rules
+
+
+def _name(role: dict[str, Any]) -> str:
+    return str(role["metadata"]["name"])
 
 
 def cluster_role_bindings() -> list[dict[str, Any]]:

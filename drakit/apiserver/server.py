@@ -22,11 +22,10 @@ from typing import Any
 from drakit.api import registry
 from drakit.api.gates import FeatureGates
 from drakit.api.kind import ExpressionChecker
-from drakit.apiserver import access, special
+from drakit.apiserver import access, bootstrap, special
 from drakit.apiserver.allocations import AllocationGuard
 from drakit.apiserver.audit import AuditLog
 from drakit.apiserver.auth import ADMIN, Admission, Authenticator, UserInfo
-from drakit.apiserver.call import Call
 from drakit.apiserver.context import Context
 from drakit.apiserver.documents import Documents
 from drakit.apiserver.endpoints import Endpoints
@@ -39,7 +38,6 @@ from drakit.apiserver.node_proxy import NodeProxy
 from drakit.apiserver.routes import Routes
 from drakit.apiserver.store import HISTORY, Store
 from drakit.apiserver.tokens import TokenSigner
-from drakit.apiserver.verbs import writing
 from drakit.clock import Clock, SystemClock
 
 __all__ = ["Server", "Settings", "tune_gc"]
@@ -119,6 +117,7 @@ class Server:
         self.context.admission = [NamespaceLifecycle(self._namespace), *self.access.admission]
         self.context.special = special.handlers(self.access)
         AllocationGuard(self.store).attach()
+        self._aggregation = bootstrap.Aggregation(self.context)
         self.documents = Documents(served)
         self.endpoints = Endpoints(self)
         self._connections: set[Connection] = set()
@@ -159,6 +158,7 @@ class Server:
         """Load, make what a new cluster has, and listen."""
         loaded = self.store.load(registry.KINDS)
         self._bootstrap()
+        self._aggregation.start()
         await self.store.settled(self.store.version)
         self.store.forget_history()
         if self.settings.audit_log is not None:
@@ -228,20 +228,11 @@ class Server:
             self.ensure(
                 {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}}
             )
-        for obj in access.bootstrap():
-            self.ensure(obj)
+        bootstrap.ensure_roles(self.context)
 
     def ensure(self, obj: Plain) -> None:
         """Create an object if there is none of its name: for what a cluster starts with."""
-        found = registry.by_api_version(obj["apiVersion"], obj["kind"])
-        if found is None:
-            return
-        kind, version = found
-        meta = obj["metadata"]
-        namespace = meta.get("namespace", "") if kind.namespaced else ""
-        if self.context.get(kind.group, kind.plural, namespace, meta["name"]) is None:
-            call = Call("create", kind, version, namespace, "", "", {}, ADMIN, value=obj, agent="kube-apiserver")
-            writing.create(self.context, call)
+        bootstrap.ensure(self.context, obj)
 
     # -- what others ask -----------------------------------------------------------------------------------------
 

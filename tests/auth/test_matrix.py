@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from drakit.api.gates import FeatureGates
-from drakit.apiserver import access
+from drakit.apiserver import access, roles
 from drakit.apiserver.auth import Attributes, UserInfo
 from drakit.apiserver.store import Store
 from drakit.apiserver.tokens import TokenSigner
@@ -96,7 +96,7 @@ def made() -> access.Access:
         store, gates=FeatureGates.default(), signer=TokenSigner.generate(), static_tokens={}, epoch=lambda: 0
     )
     rbac = made.rbac
-    for obj in access.bootstrap():
+    for obj in (*roles.cluster_roles(), *roles.cluster_role_bindings()):
         plural = {"ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings"}[obj["kind"]]
         rbac.apply(plural, "", obj["metadata"]["name"], obj)
     for user, role in (("viewer", "view"), ("tenant", "edit"), ("boss", "admin")):
