@@ -5,7 +5,7 @@ The messages and their positions are cel-go's (checker/checker.go); so is the to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -158,13 +158,10 @@ class _Checker:
 
     def field_type(self, id: int, struct_name: str, name: str) -> Type | None:
         struct = self.env.structs.get(struct_name)
-        if struct is None:
-            fields = _WRAPPER_FIELDS.get(struct_name)
-            if fields is None:
-                self.report(id, f"unexpected failed resolution of '{struct_name}'")
-                return None
-        else:
-            fields = struct.fields
+        fields: Mapping[str, Type] | None = _WRAPPER_FIELDS.get(struct_name) if struct is None else struct.fields
+        if fields is None:
+            self.report(id, f"unexpected failed resolution of '{struct_name}'")
+            return None
         if name in fields:
             return fields[name]
         self.report(id, f"undefined field '{name}'")

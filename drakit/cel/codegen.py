@@ -9,7 +9,8 @@ Costs are not counted: a program is only generated when its worst case is within
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+import builtins
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from drakit.cel import operators as op
@@ -25,7 +26,7 @@ from drakit.cel.values import NONE, DefaultMap, Fault, Optional, contains, equal
 
 __all__ = ["generate"]
 
-Fast = Callable[[Mapping[str, Any]], Any]
+Fast = Callable[[Any], Any]  # takes the activation: a mapping, or an object with the variables as attributes
 _MAX_UNROLLED = 6
 _MAX_BODY = 24
 _MAX_LEVELS = 40  # Python's own compiler recurses; deeper trees run exactly
@@ -528,15 +529,15 @@ class _Generator:
     def guarded(
         self,
         left: ast.expr,
-        python_type: type,
+        python_class: builtins.type,
         fast: Callable[[ast.expr], ast.expr],
         slow: Callable[[ast.expr], ast.expr],
     ) -> ast.expr:
         """`fast` when the value's class is the expected one, else `slow`."""
         temporary = self.fresh()
         stored = _NamedExpr(_Name(temporary, ast.Store()), left)
-        self.names[python_type.__name__] = python_type
-        test = _compare(_Attribute(stored, "__class__", ast.Load()), ast.Is(), _name(python_type.__name__))
+        self.names[python_class.__name__] = python_class
+        test = _compare(_Attribute(stored, "__class__", ast.Load()), ast.Is(), _name(python_class.__name__))
         return _IfExp(test, fast(_name(temporary)), slow(_name(temporary)))
 
     def equality(self, left: Node, right: Node, negated: bool) -> ast.expr:
@@ -544,9 +545,16 @@ class _Generator:
         operator: ast.cmpop = ast.NotEq() if negated else ast.Eq()
         left_type, right_type = self.type(left), self.type(right)
         a, b = self.make(left), self.make(right)
-        if left_type.kind == right_type.kind and left_type.kind in ("string", "bytes", "bool", "int", "uint", "double"):
-            if not left_type.nullable and not right_type.nullable:
-                return _compare(a, operator, b)
+        plain = left_type.kind == right_type.kind and left_type.kind in (
+            "string",
+            "bytes",
+            "bool",
+            "int",
+            "uint",
+            "double",
+        )
+        if plain and not left_type.nullable and not right_type.nullable:
+            return _compare(a, operator, b)
         constant = b.value if isinstance(b, ast.Constant) else None
         if left_type.is_dyn and constant.__class__ is str and not negated:
             return _compare(a, operator, b)  # values that refuse the comparison raise in their __eq__

@@ -470,11 +470,14 @@ def _extension(est: _Estimator, overload_id: str, target: Operand | None, args: 
 # -- Kubernetes' prices ---------------------------------------------------------------------------------------
 
 _UNIT: Final = frozenset(
-    """serviceAccount path group resource subresource namespace name allowed reason error errored masked prefixLength family
-    isUnspecified isLoopback isLinkLocalMulticast isLinkLocalUnicast isGlobalUnicast format.named sign asInteger isInteger
-    asApproximateFloat isGreaterThan isLessThan compareTo add sub major minor patch getScheme getHostname getHost getPort
-    getEscapedPath getQuery""".split()
-)
+    [
+        "serviceAccount", "path", "group", "resource", "subresource", "namespace", "name", "allowed", "reason",
+        "error", "errored", "masked", "prefixLength", "family", "isUnspecified", "isLoopback",
+        "isLinkLocalMulticast", "isLinkLocalUnicast", "isGlobalUnicast", "format.named", "sign", "asInteger",
+        "isInteger", "asApproximateFloat", "isGreaterThan", "isLessThan", "compareTo", "add", "sub", "major",
+        "minor", "patch", "getScheme", "getHostname", "getHost", "getPort", "getEscapedPath", "getQuery",
+    ]
+)  # fmt: skip
 _WALKS: Final = frozenset({"isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes"})
 
 

@@ -65,10 +65,10 @@ def _conjunct(program: Program, node: Node, variables: Mapping[str, Any]) -> Con
         value = _run(program, node, variables)
     except EvaluationError as error:
         return Conjunct(text, None, str(error), {})
-    error = value.text if value.__class__ is Err else None
+    failure: str | None = value.text if value.__class__ is Err else None
     seen: dict[str, Any] = {}
     _collect(program, node, variables, seen)
-    return Conjunct(text, None if error else value, error, seen)
+    return Conjunct(text, None if failure else value, failure, seen)
 
 
 def _run(program: Program, node: Node, variables: Mapping[str, Any]) -> Any:

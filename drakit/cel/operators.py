@@ -205,7 +205,7 @@ def to_int(value: Any) -> int:
 def to_uint(value: Any) -> UInt:
     kind = value.__class__
     if kind is UInt:
-        return value  # type: ignore[no-any-return]  # its class was just checked
+        return UInt(value)
     if kind is int:
         return _uint(value)
     if kind is float:
@@ -233,7 +233,7 @@ def to_double(value: Any) -> float:
 def to_string(value: Any) -> str:
     kind = value.__class__
     if kind is str:
-        return value  # type: ignore[no-any-return]  # its class was just checked
+        return str(value)
     if kind is bool:
         return "true" if value else "false"
     if kind is int or kind is UInt:
@@ -256,7 +256,7 @@ def to_string(value: Any) -> str:
 
 def to_bytes(value: Any) -> bytes:
     if value.__class__ is bytes:
-        return value  # type: ignore[no-any-return]  # its class was just checked
+        return value
     if value.__class__ is str:
         return bytes(value, "utf-8")
     raise _failed(value, "bytes")
@@ -264,7 +264,7 @@ def to_bytes(value: Any) -> bytes:
 
 def to_bool(value: Any) -> bool:
     if value.__class__ is bool:
-        return value  # type: ignore[no-any-return]  # its class was just checked
+        return value
     if value.__class__ is str:
         parsed = text.parse_bool(value)
         if parsed is not None:
@@ -274,7 +274,7 @@ def to_bool(value: Any) -> bool:
 
 def to_duration(value: Any) -> Duration:
     if value.__class__ is Duration:
-        return value  # type: ignore[no-any-return]  # its class was just checked
+        return value
     if value.__class__ is str:
         parsed = text.parse_duration(value)
         if parsed is not None:
@@ -284,7 +284,7 @@ def to_duration(value: Any) -> Duration:
 
 def to_timestamp(value: Any) -> Timestamp:
     if value.__class__ is Timestamp:
-        return value  # type: ignore[no-any-return]  # its class was just checked
+        return value
     if value.__class__ is str:
         parsed = text.parse_timestamp(value)
         if parsed is not None:

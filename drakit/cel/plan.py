@@ -331,7 +331,7 @@ class Call:
             except (AttributeError, TypeError, ValueError, OverflowError, LookupError) as error:
                 # A guard let through what the implementation cannot take; Go panics there.
                 result = Err(f"internal error: {error}")
-        frame.spend(price if price.__class__ is int else price(values, result))  # type: ignore[arg-type,operator]  # a number or a rule
+        frame.spend(price if price.__class__ is int else price(values, result))  # type: ignore[operator]  # a number or a rule
         return result
 
 

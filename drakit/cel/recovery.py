@@ -36,8 +36,11 @@ _LOOKAHEAD_LIMIT: Final = 256
 _MAX_ISSUES: Final = 100
 _MAX_DEPTH: Final = 250
 RESERVED: Final = frozenset(
-    "as break const continue else false for function if import in let loop package namespace null return true var void while".split()
-)
+    [
+        "as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let",
+        "loop", "package", "namespace", "null", "return", "true", "var", "void", "while",
+    ]
+)  # fmt: skip
 _RESERVED_AFTER_DOT: Final = re.compile(r"no viable alternative at input '.(true|false|null)'")
 
 

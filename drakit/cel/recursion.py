@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import TypeVar
 
 __all__ = ["DEEP", "with_room"]
@@ -18,11 +19,11 @@ DEEP = 12  # levels of nesting below which the default limit is surely enough
 
 
 def _frames_in_use() -> int:
-    frame = sys._getframe()
+    frame: FrameType | None = sys._getframe()
     count = 0
     while frame is not None:
         count += 1
-        frame = frame.f_back  # type: ignore[assignment]  # typeshed: the outermost frame has none
+        frame = frame.f_back
     return count
 
 

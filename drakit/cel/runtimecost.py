@@ -158,11 +158,14 @@ _BY_OVERLOAD: Final[dict[str, Rule]] = {
     "cidr_contains_cidr_string": _parsing(_contains_cidr),
 }
 _UNIT: Final = frozenset(
-    """serviceAccount path group resource subresource namespace name allowed reason error errored masked prefixLength family
-    isUnspecified isLoopback isLinkLocalMulticast isLinkLocalUnicast isGlobalUnicast format.named sign asInteger isInteger
-    asApproximateFloat isGreaterThan isLessThan compareTo add sub major minor patch getScheme getHostname getHost getPort
-    getEscapedPath getQuery""".split()
-)
+    [
+        "serviceAccount", "path", "group", "resource", "subresource", "namespace", "name", "allowed", "reason",
+        "error", "errored", "masked", "prefixLength", "family", "isUnspecified", "isLoopback",
+        "isLinkLocalMulticast", "isLinkLocalUnicast", "isGlobalUnicast", "format.named", "sign", "asInteger",
+        "isInteger", "asApproximateFloat", "isGreaterThan", "isLessThan", "compareTo", "add", "sub", "major",
+        "minor", "patch", "getScheme", "getHostname", "getHost", "getPort", "getEscapedPath", "getQuery",
+    ]
+)  # fmt: skip
 _BY_FUNCTION: Final[dict[str, Rule]] = {
     **dict.fromkeys(
         ("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes"), lambda args, result: traversal(args[0])
@@ -180,6 +183,7 @@ _BY_FUNCTION: Final[dict[str, Rule]] = {
     "labelSelector": _selector,
     "_==_": _equality,
 }
+_ORDERS: Final = ("less", "greater", "less_equals", "greater_equals")
 _STANDARD: Final[dict[str, Rule]] = {
     **dict.fromkeys(("starts_with_string", "ends_with_string"), lambda args, result: math.ceil(actual_size(args[1]) * _STRING)),
     **dict.fromkeys(
@@ -187,7 +191,7 @@ _STANDARD: Final[dict[str, Rule]] = {
         lambda args, result: math.ceil(actual_size(args[0]) * _STRING),
     ),
     "in_list": lambda args, result: actual_size(args[1]),
-    **dict.fromkeys((f"{order}_{kind}" for order in ("less", "greater", "less_equals", "greater_equals") for kind in ("string", "bytes")), _shorter),
+    **dict.fromkeys((f"{order}_{kind}" for order in _ORDERS for kind in ("string", "bytes")), _shorter),
     "not_equals": _shorter,
     **dict.fromkeys(("add_string", "add_bytes"), _longer),
     **dict.fromkeys(("matches", "matches_string"), _match),

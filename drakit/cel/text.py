@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from drakit.cel.values import METER, INT_MAX, INT_MIN, Duration, Fault, Key, Optional, Timestamp, TypeValue, UInt
+from drakit.cel.values import INT_MAX, INT_MIN, METER, Duration, Fault, Key, Optional, Timestamp, TypeValue, UInt
 
 __all__ = [
     "go_double", "go_fixed", "go_quote", "go_value", "parse_bool", "parse_double", "parse_duration", "parse_int", "parse_timestamp",

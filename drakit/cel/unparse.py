@@ -91,7 +91,7 @@ def _comprehension(node: Comprehension) -> str:
     keep = ""
     if isinstance(step, Call) and step.function == "_?_:_":
         keep = f", {unparse(step.args[0])}"
-        step = step.args[1]  # type: ignore[assignment]  # a node as well
+        step = step.args[1]
     if isinstance(step, Call) and step.function == "_+_" and isinstance(step.args[1], ListNode):
         value = step.args[1].elements[0]
         if keep and isinstance(value, Ident) and value.name == node.iter_var:

@@ -15,7 +15,10 @@ from drakit.cel.values import Fault
 
 __all__ = ["validate"]
 
-_STRING_KINDS = frozenset("list map int uint double bool string timestamp bytes duration type null dyn".split())
+_STRING_KINDS = frozenset([
+        "list", "map", "int", "uint", "double", "bool", "string", "timestamp", "bytes", "duration", "type",
+        "null", "dyn",
+    ])  # fmt: skip
 _KINDS = {
     "d": frozenset({"int", "uint", "dyn"}),
     "f": frozenset({"double", "string", "dyn"}),

@@ -14,8 +14,39 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 __all__ = [
-    "EMPTY_MAP", "MAX_ITEMS", "MAX_TEXT", "METER", "INT_MAX", "INT_MIN", "NONE", "UINT_MAX", "DefaultMap", "Duration", "Fault", "Growing", "GrowingMap", "Key", "Optional", "Timestamp", "TypeValue", "UInt",
-    "compare", "contains", "equal", "equality", "find", "go_type", "is_zero", "keys", "map_key", "member_key", "no_overload", "refusing_equality", "show", "size", "type_name",
+    "EMPTY_MAP",
+    "INT_MAX",
+    "INT_MIN",
+    "MAX_ITEMS",
+    "MAX_TEXT",
+    "METER",
+    "NONE",
+    "UINT_MAX",
+    "DefaultMap",
+    "Duration",
+    "Fault",
+    "Growing",
+    "GrowingMap",
+    "Key",
+    "Optional",
+    "Timestamp",
+    "TypeValue",
+    "UInt",
+    "compare",
+    "contains",
+    "equal",
+    "equality",
+    "find",
+    "go_type",
+    "is_zero",
+    "keys",
+    "map_key",
+    "member_key",
+    "no_overload",
+    "refusing_equality",
+    "show",
+    "size",
+    "type_name",
 ]  # fmt: skip
 
 # Bounds of ours, beyond which cel-go would exhaust memory: a text longer than this costs more than any limit allows.
@@ -80,7 +111,7 @@ class Duration:
         self.nanos = nanos
 
     def __eq__(self, other: object) -> bool:
-        return other.__class__ is Duration and other.nanos == self.nanos  # type: ignore[attr-defined]  # its class was just checked
+        return other.__class__ is Duration and other.nanos == self.nanos
 
     def __hash__(self) -> int:
         return hash(("duration", self.nanos))
@@ -100,7 +131,7 @@ class Timestamp:
         self.offset = offset
 
     def __eq__(self, other: object) -> bool:
-        return other.__class__ is Timestamp and other.nanos == self.nanos  # type: ignore[attr-defined]  # its class was just checked
+        return other.__class__ is Timestamp and other.nanos == self.nanos
 
     def __hash__(self) -> int:
         return hash(("timestamp", self.nanos))
@@ -119,7 +150,7 @@ class TypeValue:
         self.name = name
 
     def __eq__(self, other: object) -> bool:
-        return other.__class__ is TypeValue and other.name == self.name  # type: ignore[attr-defined]  # its class was just checked
+        return other.__class__ is TypeValue and other.name == self.name
 
     def __hash__(self) -> int:
         return hash(("type", self.name))
@@ -167,7 +198,7 @@ class Key:
         self.mark: tuple[Any, Any] = (kind, value) if kind in _MARKED else (None, id(value))
 
     def __eq__(self, other: object) -> bool:
-        return other.__class__ is Key and other.mark == self.mark  # type: ignore[attr-defined]  # its class was just checked
+        return other.__class__ is Key and other.mark == self.mark
 
     def __hash__(self) -> int:
         return hash(self.mark)
@@ -335,7 +366,7 @@ def compare(a: Any, b: Any) -> int:
             a, b = a.encode("utf-8", "surrogatepass"), b.encode("utf-8", "surrogatepass")
     elif class_a not in (bytes, bool):
         raise no_overload()
-    return (a > b) - (a < b)
+    return int(a > b) - int(a < b)
 
 
 def size(value: Any) -> int | None:
@@ -343,7 +374,7 @@ def size(value: Any) -> int | None:
     if isinstance(value, (str, bytes, list, dict)):
         return len(value)
     measure = getattr(value, "cel_size", None)
-    return None if measure is None else measure()
+    return None if measure is None else int(measure())
 
 
 _TYPE_NAMES: Final[dict[type, str]] = {

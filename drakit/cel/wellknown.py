@@ -17,12 +17,13 @@ def _wrapper(
     default: Any, kinds: tuple[type, ...], low: int | None = None, high: int | None = None
 ) -> Callable[[dict[str, Any]], Any]:
     def build(values: dict[str, Any]) -> Any:
-        value = values.get("value", default)
+        value: Any = values.get("value", default)
+        number: Any = value
         if value is None:
             return None
         if value.__class__ not in kinds:
             raise Fault("unsupported field type")
-        if low is not None and high is not None and not low <= value <= high:
+        if low is not None and high is not None and not low <= number <= high:
             raise Fault("integer overflow" if low < 0 else "unsigned integer overflow")
         return value
 

@@ -6,7 +6,17 @@ import random
 from collections.abc import Callable
 
 # name -> type of the variables that the expressions use
-VARIABLES = {"i": "int", "u": "uint", "d": "double", "s": "string", "b": "bool", "li": "list_int", "ls": "list_string", "m": "map", "x": "dyn"}
+VARIABLES = {
+    "i": "int",
+    "u": "uint",
+    "d": "double",
+    "s": "string",
+    "b": "bool",
+    "li": "list_int",
+    "ls": "list_string",
+    "m": "map",
+    "x": "dyn",
+}
 VALUES = {
     "i": 7, "u": 3, "d": 2.5, "s": "abc", "b": True, "li": [1, 2, 3], "ls": ["a", "b", "abc"],
     "m": {"a": 1, "b": 2, "model": "A100"}, "x": {"k": [1, "two", {"z": None}]},
@@ -14,11 +24,29 @@ VALUES = {
 _INTS = ("0", "1", "-1", "2", "3", "7", "10", "9223372036854775807", "-9223372036854775808", "i", "0x10")
 _UINTS = ("0u", "1u", "2u", "3u", "18446744073709551615u", "u")
 _DOUBLES = ("0.0", "1.0", "-1.5", "2.5", "1e10", "0.1", "d", "-0.0")
-_STRINGS = ("''", "'a'", "'abc'", "'b'", "\"x\"", "'é☃'", "s", "'A100'", "r'\\d'", "'a\\nb'", "'''t'''")
+_STRINGS = ("''", "'a'", "'abc'", "'b'", '"x"', "'é☃'", "s", "'A100'", "r'\\d'", "'a\\nb'", "'''t'''")
 _BYTES = ("b''", "b'abc'", "b'\\x00\\xff'", "b'é'")
-_TIMES = ("timestamp('2024-02-29T12:30:45Z')", "timestamp('1970-01-01T00:00:00Z')", "timestamp(0)", "timestamp('2009-02-13T23:31:30.013Z')")
+_TIMES = (
+    "timestamp('2024-02-29T12:30:45Z')",
+    "timestamp('1970-01-01T00:00:00Z')",
+    "timestamp(0)",
+    "timestamp('2009-02-13T23:31:30.013Z')",
+)
 _DURATIONS = ("duration('1h')", "duration('90s')", "duration('-1.001s')", "duration('0s')")
-TYPES = ("bool", "int", "uint", "double", "string", "bytes", "list_int", "list_string", "map", "duration", "timestamp", "dyn")
+TYPES = (
+    "bool",
+    "int",
+    "uint",
+    "double",
+    "string",
+    "bytes",
+    "list_int",
+    "list_string",
+    "map",
+    "duration",
+    "timestamp",
+    "dyn",
+)
 
 
 class Generator:
@@ -103,7 +131,9 @@ class Generator:
             op = self.random.choice("+-*/%")
             return f"({self.of('int', depth)} {op} {self.of('int', depth)})"
 
-        field = self.random.choice(("getFullYear", "getMonth", "getDate", "getDayOfWeek", "getHours", "getMinutes", "getSeconds"))
+        field = self.random.choice(
+            ("getFullYear", "getMonth", "getDate", "getDayOfWeek", "getHours", "getMinutes", "getSeconds")
+        )
         return self._choose(
             arithmetic, arithmetic,
             lambda: f"-({self.of('int', depth)})",
@@ -131,14 +161,17 @@ class Generator:
     def _string(self, depth: int) -> str:
         return self._choose(
             lambda: f"({self.of('string', depth)} + {self.of('string', depth)})",
-            lambda: f"string({self.of(self.random.choice(('int', 'uint', 'bool', 'bytes', 'string', 'duration', 'timestamp')), depth)})",
+            lambda: (
+                f"string({self.of(self.random.choice(('int', 'uint', 'bool', 'bytes', 'string', 'duration', 'timestamp')), depth)})"
+            ),
             lambda: f"{self.of('list_string', depth)}[{self.random.choice(('0', '1', '5', '-1'))}]",
             lambda: f"({self.of('bool', depth)} ? {self.of('string', depth)} : {self.of('string', depth)})",
         )
 
     def _bytes(self, depth: int) -> str:
         return self._choose(
-            lambda: f"({self.of('bytes', depth)} + {self.of('bytes', depth)})", lambda: f"bytes({self.of('string', depth)})"
+            lambda: f"({self.of('bytes', depth)} + {self.of('bytes', depth)})",
+            lambda: f"bytes({self.of('string', depth)})",
         )
 
     def _list(self, element: str, depth: int) -> str:
@@ -146,8 +179,12 @@ class Generator:
         return self._choose(
             lambda: "[" + ", ".join(self.of(element, depth) for _ in range(self.random.randint(0, 3))) + "]",
             lambda: f"({self.of(typ, depth)} + {self.of(typ, depth)})",
-            lambda: self._macro(self.of(typ, depth), element, lambda: self.of("bool", depth), "{over}.filter({name}, {body})"),
-            lambda: self._macro(self.of("list_int", depth), "int", lambda: self.of(element, depth), "{over}.map({name}, {body})"),
+            lambda: self._macro(
+                self.of(typ, depth), element, lambda: self.of("bool", depth), "{over}.filter({name}, {body})"
+            ),
+            lambda: self._macro(
+                self.of("list_int", depth), "int", lambda: self.of(element, depth), "{over}.map({name}, {body})"
+            ),
         )
 
     def _list_int(self, depth: int) -> str:

@@ -8,7 +8,14 @@ import pytest
 
 from drakit import cel
 from drakit.api.gates import FeatureGates
-from drakit.cel.device import ApiExpressionChecker, DeviceInput, Features, compile_derived, compile_selector, device_environment
+from drakit.cel.device import (
+    ApiExpressionChecker,
+    DeviceInput,
+    Features,
+    compile_derived,
+    compile_selector,
+    device_environment,
+)
 
 DEVICE: dict[str, Any] = {
     "name": "gpu-0",
@@ -86,13 +93,19 @@ def test_missing_attribute_of_a_bare_device_is_an_error() -> None:
 
 def test_device_that_validation_would_refuse_fails_when_used() -> None:
     broken = DeviceInput("d", {"name": "x", "attributes": {"v": {"version": "one"}}})
-    with pytest.raises(cel.EvaluationError, match="attribute v: parse semantic version: No Major.Minor.Patch elements found"):
+    with pytest.raises(
+        cel.EvaluationError, match="attribute v: parse semantic version: No Major.Minor.Patch elements found"
+    ):
         compile_selector("true || device.driver == 'x'").matches(broken)
 
 
 def test_one_input_serves_all_expressions() -> None:
     before = repr(INPUT.variables)
-    for expression in ("device.driver == 'a'", f"{ATTRIBUTES}.lanes.map(l, l + 1).size() == 3", f"{CAPACITY}.memory.add(1).isInteger()"):
+    for expression in (
+        "device.driver == 'a'",
+        f"{ATTRIBUTES}.lanes.map(l, l + 1).size() == 3",
+        f"{CAPACITY}.memory.add(1).isInteger()",
+    ):
         compile_selector(expression).matches(INPUT)
     assert repr(INPUT.variables) == before
 
@@ -128,7 +141,9 @@ def test_cost_over_the_limit_ends_the_evaluation() -> None:
 
 
 def test_explanation_names_the_conjunct_and_what_it_saw() -> None:
-    selector = compile_selector(f"device.driver == 'gpu.example.com' && {ATTRIBUTES}.model == 'H100' && {ATTRIBUTES}.numa == 1")
+    selector = compile_selector(
+        f"device.driver == 'gpu.example.com' && {ATTRIBUTES}.model == 'H100' && {ATTRIBUTES}.numa == 1"
+    )
     explained = selector.explain(INPUT)
     assert explained.matches is False
     assert explained.decisive is not None

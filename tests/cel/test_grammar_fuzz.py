@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 
@@ -25,10 +26,8 @@ LIMITS = cel.Limits(cost=100_000, seconds=1.0)
 
 
 def _try(expression: str) -> None:
-    try:
+    with contextlib.suppress(cel.CelError):  # anything else fails the test
         cel.compile(expression, ENV, limits=LIMITS).evaluate({"x": {"a": [1, "b"]}, "y": 3})
-    except cel.CelError as error:
-        assert str(error)
 
 
 def _soup(rng: random.Random) -> str:

@@ -11,9 +11,25 @@ from drakit.cel import types as t
 from drakit.cel.values import Duration, Optional, Timestamp, TypeValue, UInt, equality
 
 ENV = cel.base().extend(
-    variables={"i": t.INT, "u": t.UINT, "d": t.DOUBLE, "s": t.STRING, "l": t.list_of(t.INT), "m": t.map_of(t.STRING, t.INT), "x": t.DYN}
+    variables={
+        "i": t.INT,
+        "u": t.UINT,
+        "d": t.DOUBLE,
+        "s": t.STRING,
+        "l": t.list_of(t.INT),
+        "m": t.map_of(t.STRING, t.INT),
+        "x": t.DYN,
+    }
 )
-VALUES: dict[str, Any] = {"i": 7, "u": UInt(3), "d": 2.5, "s": "abc", "l": [3, 1, 2], "m": {"a": 1, "b": 2}, "x": {"k": [1, "two", None]}}
+VALUES: dict[str, Any] = {
+    "i": 7,
+    "u": UInt(3),
+    "d": 2.5,
+    "s": "abc",
+    "l": [3, 1, 2],
+    "m": {"a": 1, "b": 2},
+    "x": {"k": [1, "two", None]},
+}
 
 
 def run(expression: str) -> Any:

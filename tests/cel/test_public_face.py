@@ -66,7 +66,18 @@ def test_result_tells_value_error_and_cost() -> None:
 @pytest.mark.parametrize("value", [object(), {1, 2}, b"x", lambda: 1, 10**40, {"a": object()}])
 def test_foreign_values_never_raise_anything_else(value: Any) -> None:
     env = cel.base().extend(variables={"x": t.DYN})
-    for expression in ("x == 1", "x.a", "x[0]", "x + x", "x < 1", "[x].exists(v, v == x)", "'%s'.format([x])", "size(x)", "type(x)", "has(x.a)"):
+    for expression in (
+        "x == 1",
+        "x.a",
+        "x[0]",
+        "x + x",
+        "x < 1",
+        "[x].exists(v, v == x)",
+        "'%s'.format([x])",
+        "size(x)",
+        "type(x)",
+        "has(x.a)",
+    ):
         try:
             cel.compile(expression, env).evaluate({"x": value})
         except cel.CelError:

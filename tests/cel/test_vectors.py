@@ -24,7 +24,9 @@ def test_policies_agree_with_kubernetes() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not (SHARED / "cel" / "spec.jsonl.gz").exists(), reason="the cel-spec tests are not part of this checkout")
+@pytest.mark.skipif(
+    not (SHARED / "cel" / "spec.jsonl.gz").exists(), reason="the cel-spec tests are not part of this checkout"
+)
 def test_the_languages_conformance_tests_pass() -> None:
     outcome = cel.check([], None, "spec")
     assert outcome.passed > 1400

@@ -6,10 +6,9 @@ the vectors' format, plain or gzip. Fields named in a vector's `unstable` are no
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from drakit.api.gates import FeatureGates
 from drakit.cel.device import ApiExpressionChecker, Derived, DeviceInput, Features, Selector, _compile, to_attribute
 from drakit.cel.errors import CelError, CompileError, EvaluationError
 from tests.vectors import Outcome, cel_spec, vector_files
+from tests.vectors.rows import read
 
 LEVELS = {
     "device": (("compiled", "match", "eval_error?"), ("compile_error", "eval_error", "type"), ("max_cost", "cost")),
@@ -25,14 +25,6 @@ LEVELS = {
     "selector": (("accepted",), ("reason", "message"), ()),
 }
 ORDER = ("outcome", "message", "cost")
-
-
-def read(path: Path) -> Iterator[dict[str, Any]]:
-    opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
-    with opened as lines:
-        for line in lines:
-            if line.strip():
-                yield json.loads(line)
 
 
 def _device(vector: dict[str, Any], derived: bool) -> dict[str, Any]:

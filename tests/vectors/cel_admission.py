@@ -13,7 +13,8 @@ from drakit.apiserver.policies import Review, evaluate
 from drakit.apiserver.policy_rules import validate_binding, validate_policy
 from drakit.cel.admission import Access, Decision
 from tests.vectors import Outcome, vector_files
-from tests.vectors.cel import compare, read, short
+from tests.vectors.cel import compare, short
+from tests.vectors.rows import read
 
 GROUP = "admissionregistration.k8s.io"
 FIELDS = {
@@ -35,7 +36,9 @@ class Existing:
     def get(self, api_version: str, kind: str, namespace: str, name: str) -> Mapping[str, Any] | None:
         return next((o for o in self._in(namespace) if o["metadata"]["name"] == name), None)
 
-    def select(self, api_version: str, kind: str, namespace: str, selector: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    def select(
+        self, api_version: str, kind: str, namespace: str, selector: Mapping[str, Any]
+    ) -> Sequence[Mapping[str, Any]]:
         return [o for o in self._in(namespace) if matches_label_selector(selector, o["metadata"].get("labels"))]
 
     def _in(self, namespace: str) -> list[Mapping[str, Any]]:
@@ -56,7 +59,10 @@ def run(vector: dict[str, Any]) -> dict[str, Any]:
     binding = {"metadata": {"name": vector["binding"]["name"]}, "spec": vector["binding"]["spec"]}
     errors = validate_policy(policy)
     if errors:
-        return {"policy_accepted": False, "message": _invalid("ValidatingAdmissionPolicy", policy["metadata"]["name"], errors)}
+        return {
+            "policy_accepted": False,
+            "message": _invalid("ValidatingAdmissionPolicy", policy["metadata"]["name"], errors),
+        }
     errors = validate_binding(binding)
     if errors:
         message = _invalid("ValidatingAdmissionPolicyBinding", binding["metadata"]["name"], errors)
@@ -65,7 +71,12 @@ def run(vector: dict[str, Any]) -> dict[str, Any]:
     verdict = evaluate([(policy, [binding])], review, Existing(vector["params"]))
     got: dict[str, Any] = {"policy_accepted": True, "binding_accepted": True, "warnings": list(verdict.warnings)}
     if verdict.denial is None:
-        return got | {"allowed": True, "code": vector["code"] if vector.get("allowed") else 200, "reason": None, "message": None}
+        return got | {
+            "allowed": True,
+            "code": vector["code"] if vector.get("allowed") else 200,
+            "reason": None,
+            "message": None,
+        }
     denial = verdict.denial
     return got | {"allowed": False, "code": denial.code, "reason": denial.reason, "message": denial.message}
 

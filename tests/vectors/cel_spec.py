@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import base64
-import gzip
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from drakit.cel import types as t
 from drakit.cel.functions import Overload
 from drakit.cel.values import Duration, Optional, Timestamp, TypeValue, UInt, keys, map_key
 from tests.vectors import Outcome
+from tests.vectors.rows import read
 
 # Libraries that Kubernetes does not offer (or has its own of), and functions newer than the versions it enables.
 LEFT_OUT_FILES = {
@@ -140,11 +140,17 @@ def show_value(value: Any) -> dict[str, Any]:
     if kind is list:
         return {"t": "list", "v": [show_value(item) for item in value]}
     if isinstance(value, dict):
-        return {"t": "map", "v": [[show_value(key), show_value(item)] for key, item in zip(keys(value), value.values(), strict=True)]}
+        return {
+            "t": "map",
+            "v": [[show_value(key), show_value(item)] for key, item in zip(keys(value), value.values(), strict=True)],
+        }
     if kind in (Duration, Timestamp):
         whole = kind is Duration and value.nanos < 0
         seconds, nanos = divmod(abs(value.nanos) if whole else value.nanos, 10**9)
-        return {"t": "duration" if kind is Duration else "timestamp", "v": [-seconds, -nanos] if whole else [seconds, nanos]}
+        return {
+            "t": "duration" if kind is Duration else "timestamp",
+            "v": [-seconds, -nanos] if whole else [seconds, nanos],
+        }
     if kind is TypeValue:
         return {"t": "type", "v": value.name}
     if kind is Optional:
@@ -178,7 +184,9 @@ def environment(vector: dict[str, Any]) -> cel.Environment:
     functions = []
     for name, overloads in vector.get("functions", {}).items():
         made = [
-            Overload(item["id"], tuple(map(read_type, item["params"])), read_type(item["result"]), item.get("member", False))
+            Overload(
+                item["id"], tuple(map(read_type, item["params"])), read_type(item["result"]), item.get("member", False)
+            )
             for item in overloads
         ]
         functions.append(cel.function(name, *made))
@@ -201,7 +209,7 @@ def run(vector: dict[str, Any]) -> dict[str, Any]:
         program = cel.compile(vector["expr"], environment(vector), check=not vector.get("disable_check"))
         if vector.get("check_only"):
             return {"type": show_type(program.result_type)}
-        bindings = {name: read_value(raw["value"] if "value" in raw else raw) for name, raw in vector["bindings"].items()}
+        bindings = {name: read_value(raw.get("value", raw)) for name, raw in vector["bindings"].items()}
         value = program.evaluate(bindings)
     except cel.CelError as error:
         if vector.get("check_only") and isinstance(error, cel.ProgramError):
@@ -220,14 +228,6 @@ def agrees(expected: dict[str, Any], got: dict[str, Any]) -> bool:
     if "value" in expected and not same_value(expected["value"], got.get("value")):
         return False
     return "type" not in expected or expected["type"] == got.get("type")
-
-
-def read(path: Path) -> Iterator[dict[str, Any]]:
-    opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
-    with opened as lines:
-        for line in lines:
-            if line.strip():
-                yield json.loads(line)
 
 
 def check(files: Sequence[Path]) -> Outcome:

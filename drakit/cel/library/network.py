@@ -278,7 +278,11 @@ def _global_unicast(value: IP) -> bool:
 
 CLASSES.update({IP.cel_type: IP, CIDR.cel_type: CIDR})
 FUNCTIONS: list[Function] = [
-    function("ip", overload("string_to_ip", "(string) -> net.IP", _ip), overload("cidr_ip", "net.CIDR.() -> net.IP", lambda v: IP(v.address))),
+    function(
+        "ip",
+        overload("string_to_ip", "(string) -> net.IP", _ip),
+        overload("cidr_ip", "net.CIDR.() -> net.IP", lambda v: IP(v.address)),
+    ),
     function("family", overload("ip_family", "net.IP.() -> int", lambda v: v.address.version)),
     function("ip.isCanonical", overload("ip_is_canonical", "(string) -> bool", lambda v: str(_ip(v)) == v)),
     function("isUnspecified", overload("ip_is_unspecified", "net.IP.() -> bool", lambda v: int(v.address) == 0)),

@@ -289,7 +289,9 @@ FUNCTIONS: list[Function] = [
         ("duration_to_string", "duration"), ("int64_to_string", "int"), ("timestamp_to_string", "timestamp"), ("uint64_to_string", "uint"),
     ),
     _conversion("timestamp", ("timestamp_to_timestamp", "timestamp"), ("int64_to_timestamp", "int"), ("string_to_timestamp", "string")),
-    _conversion("uint", ("uint64_to_uint64", "uint"), ("double_to_uint64", "double"), ("int64_to_uint64", "int"), ("string_to_uint64", "string")),
+    _conversion(
+        "uint", ("uint64_to_uint64", "uint"), ("double_to_uint64", "double"), ("int64_to_uint64", "int"), ("string_to_uint64", "string")
+    ),
     function("contains", overload("contains_string", "string.(string) -> bool", _contains), guarded=False),
     function("endsWith", overload("ends_with_string", "string.(string) -> bool", _ends), guarded=False),
     function("startsWith", overload("starts_with_string", "string.(string) -> bool", _starts), guarded=False),
