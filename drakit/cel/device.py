@@ -26,7 +26,7 @@ from drakit.cel.types import Type
 from drakit.cel.values import EMPTY_MAP, DefaultMap, Fault, UInt, type_name
 
 __all__ = [
-    "ApiExpressionChecker", "Check", "Conjunct", "Derived", "DeviceInput", "Explanation", "Features", "Selector", "compile_derived",
+    "ApiExpressionChecker", "Check", "Conjunct", "Derived", "DeviceInput", "Explanation", "Features", "Selector", "advise", "compile_derived",
     "compile_selector", "device_environment",
 ]  # fmt: skip
 
@@ -228,6 +228,14 @@ def _decide(program: Program, device: DeviceInput) -> bool:
     if value is True or value is False:
         return value
     raise EvaluationError(not_bool(value))
+
+
+_ADVICE = "consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional fields"
+
+
+def advise(error: str) -> str:
+    """An evaluation's error as the scheduler reports it: with what its author may do about a missing attribute."""
+    return f"{error}. {_ADVICE}" if "no such key:" in error and _ADVICE not in error else error
 
 
 def not_bool(value: Any) -> str:
