@@ -26,8 +26,8 @@ from drakit.cel.types import Type
 from drakit.cel.values import EMPTY_MAP, DefaultMap, Fault, UInt, type_name
 
 __all__ = [
-    "ApiExpressionChecker", "Check", "Conjunct", "Derived", "DeviceInput", "Explanation", "Features", "Selector", "advise", "compile_derived",
-    "compile_selector", "device_environment",
+    "ApiExpressionChecker", "Check", "Conjunct", "Derived", "DeviceInput", "Explanation", "Features", "Selector", "advise",
+    "compile_derived", "compile_selector", "device_environment",
 ]  # fmt: skip
 
 MAX_COST = 1_000_000
