@@ -35,7 +35,7 @@ __all__ = ["Budget", "DisruptionController", "measure", "next_status"]
 
 BUDGETS = resource_of(PodDisruptionBudget)
 _DELETION_TIMEOUT = timedelta(minutes=2)  # a pod whose eviction was granted counts as gone for so long
-_BATCH = 0.1  # changes of many pods are answered together
+_BATCH = 0.25  # changes of many pods are answered together
 
 
 @dataclass(frozen=True, slots=True)

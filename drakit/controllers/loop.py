@@ -39,6 +39,11 @@ class Context:
     root_ca: str = ""  # the cluster's CA certificate, in PEM, for the config map in every namespace
     terminated_pod_threshold: int = 12_500
     recorders: dict[str, EventRecorder] = field(default_factory=dict)
+    clients: Mapping[str, Client] = field(default_factory=dict)  # for controllers with an identity of their own, by name
+
+    def under(self, controller: str) -> Context:
+        """The context of one controller."""
+        return replace(self, client=self.clients[controller]) if controller in self.clients else self
 
     def recorder(self, component: str) -> EventRecorder:
         if component not in self.recorders:

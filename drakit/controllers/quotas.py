@@ -1,6 +1,7 @@
 """ResourceQuota status: what each quota limits and how much of it is used. Admission counts up; here the sum is put right.
 
-A change of an object asks only the quotas of its namespace; they read the objects of that namespace from an index.
+Each quota keeps a running sum: a change of an object costs its own usage, however many others there are. Only a new or changed quota
+counts its whole namespace.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from lightkube.models.core_v1 import ConfigMap, Pod, ResourceQuota, Secret, Serv
 from lightkube.models.resource_v1 import DeviceClass, ResourceClaim, ResourceClaimTemplate
 
 from drakit.api import quotas, registry
-from drakit.client import Informer, Plain, resource_of
+from drakit.api.quantity import Quantity
+from drakit.client import Informer, Plain, Resource, resource_of
 from drakit.controllers.loop import Context, ControlLoop
-from drakit.controllers.objects import key_of, name, namespace, pod_finished, spec, status, status_patch, uid
+from drakit.controllers.objects import key_of, name, namespace, spec, status, status_patch, uid
 
-__all__ = ["QuotaController"]
+__all__ = ["QuotaController", "Tally"]
 
 QUOTAS = resource_of(ResourceQuota)
 _COUNTED = (
@@ -33,7 +35,47 @@ _COUNTED = (
     StatefulSet,
     DaemonSet,
 )
-_BATCH = 0.1  # many changes are answered together
+_BATCH = 0.1  # many changes are written together
+
+
+class Tally:
+    """The running sum of one quota."""
+
+    def __init__(self, quota: Plain) -> None:
+        self.quota = quota
+        self.limited = list(quotas.limits(quota))
+        self.sums = quotas.total((), self.limited)
+        self._parts: dict[
+            tuple[str, str, str], dict[str, Quantity]
+        ] = {}  # (group, plural, object) -> what it counts for
+
+    def counts(self, resource: Resource) -> bool:
+        return any(quotas.counts(each, resource.group, resource.plural) for each in self.limited)
+
+    def put(self, resource: Resource, obj: Plain, extended: dict[str, str]) -> bool:
+        """Count an object in its present state. True if the sum changed."""
+        part: dict[str, Quantity] = {}
+        if quotas.matches_scopes(self.quota, resource.group, resource.plural, obj):
+            used = quotas.usage(resource.group, resource.plural, obj, extended)
+            part = {each: used[each] for each in self.limited if each in used}
+        return self._replace((resource.group, resource.plural, key_of(obj)), part)
+
+    def remove(self, resource: Resource, obj: Plain) -> bool:
+        return self._replace((resource.group, resource.plural, key_of(obj)), {})
+
+    def _replace(self, key: tuple[str, str, str], part: dict[str, Quantity]) -> bool:
+        before = self._parts.get(key, {})
+        if before == part:
+            return False
+        for each, amount in before.items():
+            self.sums[each] = self.sums[each] - amount
+        for each, amount in part.items():
+            self.sums[each] = self.sums[each] + amount
+        if part:
+            self._parts[key] = part
+        else:
+            del self._parts[key]
+        return True
 
 
 class QuotaController:
@@ -43,42 +85,81 @@ class QuotaController:
         self._client = context.client
         self.loop = ControlLoop("resource_quota", self.reconcile, context, workers=5)
         informers = context.informers
+        self._tallies: dict[str, dict[str, Tally]] = {}  # namespace -> quota -> its sum
+        self._extended: dict[str, str] = {}  # DeviceClass -> extendedResourceName
         self._quotas = informers.plain(ResourceQuota)
         self._classes = informers.plain(DeviceClass)
-        self._quotas.add_index("namespace", lambda quota: (namespace(quota),))
         self._objects: list[Informer[Plain]] = [
             informers.plain(model) for model in (*filter(_known, _COUNTED), ResourceQuota)
         ]
         for informer in self._objects:
             informer.add_index("namespace", lambda obj: (namespace(obj),))
-            informer.add_handler(self._object_changed, self._object_updated, self._object_changed)
-        self._quotas.add_handler(lambda quota: self.loop.add(key_of(quota)), self._quota_updated)
+            self._follow(informer)
+        self._classes.add_handler(self._class_changed, lambda _, new: self._class_changed(new), self._class_changed)
+        self._quotas.add_handler(self._count_anew, self._quota_updated, self._quota_removed)
 
     async def run(self) -> None:
         await self.loop.run()
 
+    def _follow(self, informer: Informer[Plain]) -> None:
+        resource = informer.resource
+
+        def put(obj: Plain) -> None:
+            for key, tally in self._tallies.get(namespace(obj), {}).items():
+                if tally.counts(resource) and tally.put(resource, obj, self._extended):
+                    self.loop.add_after(key, _BATCH)
+
+        def remove(obj: Plain) -> None:
+            for key, tally in self._tallies.get(namespace(obj), {}).items():
+                if tally.remove(resource, obj):
+                    self.loop.add_after(key, _BATCH)
+
+        informer.add_handler(put, lambda _, new: put(new), remove)
+
+    def _count_anew(self, quota: Plain) -> None:
+        tally = Tally(quota)
+        for informer in self._objects:
+            if tally.counts(informer.resource):
+                for obj in informer.by_index("namespace", namespace(quota)):
+                    tally.put(informer.resource, obj, self._extended)
+        self._tallies.setdefault(namespace(quota), {})[key_of(quota)] = tally
+        self.loop.add(key_of(quota))
+
     def _quota_updated(self, old: Plain, new: Plain) -> None:
-        if spec(old) != spec(new) or status(old) != status(new):
-            self.loop.add(key_of(new))
+        if spec(old) != spec(new):
+            self._count_anew(new)
+        elif status(old) != status(new):
+            self.loop.add_after(key_of(new), _BATCH)
 
-    def _object_changed(self, obj: Plain) -> None:
-        for key in self._quotas.index_keys("namespace", namespace(obj)):
-            self.loop.add_after(key, _BATCH)
+    def _quota_removed(self, quota: Plain) -> None:
+        known = self._tallies.get(namespace(quota), {})
+        known.pop(key_of(quota), None)
+        if not known:
+            self._tallies.pop(namespace(quota), None)
 
-    def _object_updated(self, old: Plain, new: Plain) -> None:
-        """Only what a quota can see: finished pods stop counting, specs may change."""
-        if old.get("spec") != new.get("spec") or (new["kind"] == "Pod" and pod_finished(old) != pod_finished(new)):
-            self._object_changed(new)
+    def _class_changed(self, _: Plain) -> None:
+        extended = {
+            name(each): str(spec(each)["extendedResourceName"])
+            for each in self._classes.list()
+            if spec(each).get("extendedResourceName")
+        }
+        if extended != self._extended:
+            self._extended = extended
+            for quota in self._quotas.list():
+                self._count_anew(quota)
 
     async def reconcile(self, key: str) -> float | None:
         quota = self._quotas.get(key)
-        if quota is None:
+        tally = self._tallies.get(key.partition("/")[0], {}).get(key)
+        if quota is None or tally is None:
             return None
-        hard = quotas.limits(quota)
-        used = {each: str(amount) for each, amount in self._used(quota, list(hard)).items()}
-        new = {"hard": spec(quota).get("hard") or {}, "used": used}
+        new: dict[str, Any] = {
+            "hard": spec(quota).get("hard") or {},
+            "used": {each: str(amount) for each, amount in tally.sums.items()},
+        }
         patch = status_patch(status(quota), new)
         if patch is not None:
+            # Admission writes this status too: never over a number that we have not seen.
             patch["metadata"] = {"resourceVersion": quota["metadata"]["resourceVersion"], "uid": uid(quota)}
             self._quotas.observe(
                 await self._client.patch_plain(
@@ -86,22 +167,6 @@ class QuotaController:
                 )
             )
         return None
-
-    def _used(self, quota: Plain, limited: list[str]) -> dict[str, Any]:
-        extended = {
-            name(each): spec(each)["extendedResourceName"]
-            for each in self._classes.list()
-            if spec(each).get("extendedResourceName")
-        }
-        usages = []
-        for informer in self._objects:
-            resource = informer.resource
-            if not any(quotas.counts(each, resource.group, resource.plural) for each in limited):
-                continue
-            for obj in informer.by_index("namespace", namespace(quota)):
-                if quotas.matches_scopes(quota, resource.group, resource.plural, obj):
-                    usages.append(quotas.usage(resource.group, resource.plural, obj, extended))
-        return quotas.total(usages, limited)
 
 
 def _known(model: type[Any]) -> bool:

@@ -74,10 +74,10 @@ def build(context: Context, enabled: Collection[str] | None = None) -> list[Cont
     unknown = set(enabled or ()) - set(NAMES)
     if unknown:
         raise ValueError(f"no such controller: {', '.join(sorted(unknown))}; there is: {', '.join(NAMES)}")
-    chosen = [make for make, name in zip(CONTROLLERS, NAMES, strict=True) if enabled is None or name in enabled]
+    chosen = [pair for pair in zip(CONTROLLERS, NAMES, strict=True) if enabled is None or pair[1] in enabled]
     if not context.root_ca:
-        chosen = [make for make in chosen if make is not RootCertificateController]  # nothing to publish
-    return [make(context) for make in chosen]
+        chosen = [pair for pair in chosen if pair[0] is not RootCertificateController]  # nothing to publish
+    return [make(context.under(name)) for make, name in chosen]
 
 
 async def run(

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection
 from typing import Any
 
+from drakit.api.gates import FeatureGates
 from drakit.apiserver.auth import ADMIN
 from drakit.apiserver.local import LocalTransport
 from drakit.apiserver.server import Server, Settings
@@ -27,9 +28,11 @@ class Cluster:
         *,
         wrap: Callable[[Transport], Transport] | None = None,
         clock: VirtualClock | None = None,
+        gates: FeatureGates | None = None,
     ) -> None:
         self.clock = clock or VirtualClock()
-        self.server = Server(Settings(listen=False), clock=self.clock)
+        self.gates = gates or FeatureGates.default()
+        self.server = Server(Settings(listen=False, gates=self.gates), clock=self.clock)
         self.client = Client(LocalTransport(self.server, ADMIN))
         self._enabled = tuple(enabled)
         self._wrap = wrap
@@ -51,7 +54,7 @@ class Cluster:
         transport: Transport = LocalTransport(self.server, ADMIN)
         client = Client(self._wrap(transport) if self._wrap is not None else transport)
         informers = Informers(client, self.clock)
-        self.context = Context(client, informers, self.clock)
+        self.context = Context(client, informers, self.clock, gates=self.gates)
         self.controllers = build(self.context, self._enabled)
         informers.start()
         syncing = asyncio.ensure_future(informers.wait_synced())

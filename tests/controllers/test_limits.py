@@ -4,6 +4,7 @@ import pytest
 from lightkube.models.core_v1 import Pod, ResourceQuota
 from lightkube.models.policy_v1 import PodDisruptionBudget
 
+from drakit.api import quotas
 from drakit.client import Plain
 from tests.controllers import objects as make
 from tests.controllers.cluster import Cluster
@@ -34,6 +35,43 @@ def test_quota_status_follows_what_is_there(play) -> None:
         await cluster.patch(Pod, "p", {"status": {"phase": "Succeeded"}}, subresource="status")
         await cluster.settle(1)
         assert (await cluster.get(ResourceQuota, "q"))["status"]["used"]["pods"] == "0"
+
+    play(story, "resourcequota-controller")
+
+
+def test_one_more_object_counts_only_itself(play, monkeypatch) -> None:
+    counted: list[str] = []
+    original = quotas.usage
+    monkeypatch.setattr(
+        quotas,
+        "usage",
+        lambda group, plural, obj, extended=None: counted.append(plural) or original(group, plural, obj, extended),
+    )
+
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(
+            {
+                "apiVersion": "v1",
+                "kind": "ResourceQuota",
+                "metadata": {"name": "q"},
+                "spec": {"hard": {"count/resourceclaims.resource.k8s.io": "100"}},
+            }
+        )
+        for number in range(30):
+            await cluster.create(make.claim(f"c{number}"))
+        await cluster.settle(1)
+        await cluster.kill()
+        await cluster.start()
+        await cluster.settle(1)
+        counted.clear()
+        controller = cluster.controllers[0]
+        controller._objects[1].observe(
+            {
+                **make.claim("one-more"),
+                "metadata": {"name": "one-more", "namespace": "default", "uid": "u", "resourceVersion": "999999"},
+            }
+        )  # type: ignore[attr-defined]
+        assert counted == ["resourceclaims"]
 
     play(story, "resourcequota-controller")
 
