@@ -190,11 +190,17 @@ class _Demand:
                 mask &= ~low
         return mask
 
+    def fill(self, counts: bytearray) -> None:
+        """All nodes at once, for a new demand: bit by bit would cost a pass over all nodes each."""
+        self.counts = counts
+        for level in range(1, max(counts, default=0) + 1):
+            digits = counts.translate(bytes(49 if count >= level else 48 for count in range(256)))
+            self.levels[level] = int(digits[::-1], 2)
+
     def put(self, node: int, count: int) -> None:
         if node >= len(self.counts):
             self.counts.extend(bytes(node + 1 - len(self.counts) + 1024))
         before = self.counts[node]
-        count = min(count, MAX_RESULTS)
         if count == before:
             return
         self.counts[node] = count
@@ -294,8 +300,11 @@ class _Index:
 
     def _count(self, demand: _Demand, name: str) -> None:
         number = self.ids.get(name)
-        if number is None:
-            return
+        if number is not None:
+            demand.put(number, self._measure(demand, name, number))
+
+    def _measure(self, demand: _Demand, name: str, number: int) -> int:
+        """Free matching devices of the node's own; notes whether a selector fails on one."""
         node = self._inventory.nodes.get(name)
         counts = []
         if node is not None:
@@ -307,9 +316,11 @@ class _Index:
             counts = [
                 demand.count(view, self._allocated, skips) for view in views if view is not None and view.layout.size
             ]
-        bit = 1 << number
-        demand.faulty = demand.faulty | bit if -1 in counts else demand.faulty & ~bit
-        demand.put(number, sum(count for count in counts if count > 0))
+        if -1 in counts:
+            demand.faulty |= 1 << number
+        elif demand.faulty:
+            demand.faulty &= ~(1 << number)
+        return min(sum(count for count in counts if count > 0), MAX_RESULTS)
 
     def _skips(self, node: Node) -> bool:
         declared = (node.status.declaredFeatures if node.status is not None else None) or ()
@@ -342,8 +353,10 @@ class _Index:
             while len(self._demands) >= _DEMANDS:
                 del self._demands[next(iter(self._demands))]
             found = _Demand(selection, capacity, spec.tolerations or (), features, admin=admin, all_mode=all_mode)
+            counts = bytearray(len(self.names))
             for name in inventory.nodes:
-                self._count(found, name)
+                counts[self.ids[name]] = self._measure(found, name, self.ids[name])
+            found.fill(counts)
         self._demands[key] = found
         count = 1 if all_mode or spec.count is None else spec.count
         return found, count

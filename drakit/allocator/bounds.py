@@ -231,7 +231,8 @@ class Bounds:
     def shares_suffice(self, entries: Sequence[_Entry]) -> bool:
         """Room for all shares: with each entry's amounts by itself, and with the smallest amounts for all together."""
         shareable = self._problem.shareable
-        sharing = [entry for entry in entries if entry.mask() & shareable]
+        # Admin access leaves devices that are not shareable to others: no bound for such entries.
+        sharing = [e for e in entries if e.mask() & shareable and not any(a.admin for a, _ in e.options)]
         if not sharing:
             return True
         groups: dict[object, list[_Entry]] = {}

@@ -110,6 +110,9 @@ class Symmetry:
     def equals(self, number: int) -> int:
         """Devices for which the search would go exactly as for this one, in the present state."""
         members = self._members[self._class_of[number]]
+        if self._per_claim:
+            for taken in self._search.taken:
+                members &= taken if taken >> number & 1 else ~taken
         if self._problem.shareable >> number & 1:
             return self._equally_shared(number, members)
         block = self._block_of.get(number)
@@ -170,12 +173,14 @@ class Symmetry:
         )
 
     def _taken(self, start: int) -> Hashable:
-        chosen = [[choice.number for choice in choices if choice.consumed is None] for choices in self._search.results]
-        if self._per_claim or start:
-            return tuple(tuple(sorted(self._class_of[number] for number in numbers)) for numbers in chosen)
+        if self._per_claim:
+            return tuple(self._search.taken)  # two claims may have the same device, or two that are alike
+        chosen = [choice.number for choices in self._search.results for choice in choices if choice.consumed is None]
+        if start:
+            return tuple(sorted(self._class_of[number] for number in chosen))
         plain: list[int] = []
         blocks: dict[int, list[int]] = {}
-        for number in (number for numbers in chosen for number in numbers):
+        for number in chosen:
             block = self._block_of.get(number)
             if block is None:
                 plain.append(self._class_of[number])

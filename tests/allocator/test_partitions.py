@@ -57,8 +57,11 @@ def scenario(rng: random.Random) -> tuple[list[Plain], list[Plain], list[Plain]]
     if shared:
         slices.append(slice_("z", shared, pool="zz"))
     requests = []
+    admins = rng.choice([0.05, 0.4])
     for k in range(rng.randint(1, 4)):
-        fields: dict[str, Any] = {"adminAccess": True} if rng.random() < 0.06 else {}
+        fields: dict[str, Any] = {"adminAccess": True} if rng.random() < admins else {}
+        if rng.random() < 0.08:
+            fields["allocationMode"] = "All"
         if rng.random() < 0.3:
             fields["capacity"] = {"requests": {"memory": str(rng.randint(1, 4))}}
         wanted = [SIZES[rng.choice([1, 2, 3])]] if rng.random() < 0.7 else []
@@ -67,9 +70,11 @@ def scenario(rng: random.Random) -> tuple[list[Plain], list[Plain], list[Plain]]
     if rng.random() < 0.25:
         kind = rng.choice(["matchAttribute", "distinctAttribute"])
         constraints.append({kind: f"{GPU}/{rng.choice(['root', 'size'])}"})
-    claims = [claim(*requests[:2], name="c0", constraints=constraints)]
-    if requests[2:]:
-        claims.append(claim(*requests[2:], name="c1"))
+    together = rng.choice([1, 2])  # requests per claim
+    claims = [
+        claim(*requests[n : n + together], name=f"c{n}", constraints=constraints if not n else ())
+        for n in range(0, len(requests), together)
+    ]
     held = []
     for plain in devices:
         if rng.random() < 0.08:

@@ -271,6 +271,23 @@ def test_devices_of_others_are_left_alone_and_admin_access_sees_them() -> None:
     assert devices_of(admin) == [["r=pool/gpu-0", "r=pool/gpu-1"]]
 
 
+def test_admin_access_of_several_claims_may_name_the_same_device() -> None:
+    whole = device("whole", capacity={"memory": "4"})
+    shared = device("shared", allowMultipleAllocations=True, capacity={"memory": "4"})
+    admin = {"adminAccess": True, "allocationMode": "All", "capacity": {"requests": {"memory": "2"}}}
+    # The first claim first tries the shared device, which leaves too little of it: the search has to go back.
+    first = claim(request("a", 1, capacity={"requests": {"memory": "1"}}), name="first")
+    cluster = Cluster([slice_("s", [shared, whole, device("plain", capacity={"memory": "1"})])])
+    outcome = cluster.allocate(
+        first, claim(request("b", **admin), name="second"), claim(request("c", **admin), name="third")
+    )
+    assert devices_of(outcome) == [
+        ["a=pool/whole"],
+        ["b=pool/shared", "b=pool/whole"],
+        ["c=pool/shared", "c=pool/whole"],
+    ]
+
+
 @pytest.mark.parametrize(
     ("asks", "message"),
     [
