@@ -256,8 +256,9 @@ class DaemonSetController:
         self._pods = workload_pods(context.informers)
         self._history = History(context.client, context.informers)
         self._control = PodControl(context.client, self._pods, self._recorder)
-        self._sets.add_handler(self._changed, lambda _, new: self._changed(new), self._changed)
-        self._nodes.add_handler(self._node_changed, self._node_updated, self._node_changed)
+        self._fits: dict[str, dict[str, tuple[bool, bool]]] = {}  # DaemonSet UID -> node -> `should_run`
+        self._sets.add_handler(self._changed, self._updated, self._removed)
+        self._nodes.add_handler(self._node_added, self._node_updated, self._node_removed)
         follow_children(self._pods, self._sets, self.loop, same=same_pod)
 
     async def run(self) -> None:
@@ -266,19 +267,46 @@ class DaemonSetController:
     def _changed(self, daemon_set: Plain) -> None:
         self.loop.add(key_of(daemon_set))
 
-    def _node_changed(self, node: Plain) -> None:
+    def _updated(self, old: Plain, new: Plain) -> None:
+        if spec(old).get("template") != spec(new).get("template"):
+            self._fits.pop(uid(new), None)
+        self._changed(new)
+
+    def _removed(self, daemon_set: Plain) -> None:
+        self._fits.pop(uid(daemon_set), None)
+
+    def _node_added(self, node: Plain) -> None:
         for daemon_set in self._sets.list():
+            known = self._fits.get(uid(daemon_set))
+            if known is not None:
+                known[name(node)] = should_run(daemon_set, node)
             self.loop.add(key_of(daemon_set))
 
     def _node_updated(self, old: Plain, new: Plain) -> None:
-        if (labels(old), spec(old).get("taints"), spec(old).get("unschedulable")) != (
-            labels(new),
-            spec(new).get("taints"),
-            spec(new).get("unschedulable"),
-        ):
-            for daemon_set in self._sets.list():
-                if should_run(daemon_set, old) != should_run(daemon_set, new):
-                    self.loop.add(key_of(daemon_set))
+        """Heartbeats are many: only what decides about pods counts."""
+        if (labels(old), spec(old).get("taints")) == (labels(new), spec(new).get("taints")):
+            return
+        for daemon_set in self._sets.list():
+            known = self._fits.get(uid(daemon_set))
+            fits = should_run(daemon_set, new)
+            if known is None or known.get(name(new)) != fits:
+                if known is not None:
+                    known[name(new)] = fits
+                self.loop.add(key_of(daemon_set))
+
+    def _node_removed(self, node: Plain) -> None:
+        for daemon_set in self._sets.list():
+            self._fits.get(uid(daemon_set), {}).pop(name(node), None)
+            self.loop.add(key_of(daemon_set))
+
+    def _where(self, daemon_set: Plain) -> dict[str, tuple[bool, bool]]:
+        """For every node what `should_run` says; computed once per template and node."""
+        known = self._fits.get(uid(daemon_set))
+        if known is None:
+            known = self._fits[uid(daemon_set)] = {
+                name(node): should_run(daemon_set, node) for node in self._nodes.list()
+            }
+        return known
 
     async def reconcile(self, key: str) -> float | None:
         daemon_set = self._sets.get(key)
@@ -287,7 +315,7 @@ class DaemonSetController:
         pods = await adopt_and_release(self._client, self._pods, daemon_set, DAEMON_SETS)
         revision = await self._history.current(daemon_set, status(daemon_set).get("collisionCount") or 0)
         digest = labels(revision).get(REVISION_LABEL, "")
-        fits = {name(node): should_run(daemon_set, node) for node in self._nodes.list()}
+        fits = dict(self._where(daemon_set))
         failure: Exception | None = None
         again: float | None = None
         if not deleting(daemon_set):

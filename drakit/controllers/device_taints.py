@@ -247,10 +247,12 @@ class DeviceTaintController:
         counts = self._count(rule, effect)
         new = decisions.rule_condition(rule, counts, now)
         if known is None or {**known, "lastTransitionTime": ""} != {**new, "lastTransitionTime": ""}:
-            others = [each for each in status(rule).get("conditions") or () if each["type"] != decisions.CONDITION]
-            patch = {"metadata": {"uid": uid(rule)}, "status": {"conditions": [*others, new]}}
+            # Strategic: conditions of others, perhaps just written, stay.
+            patch = {"metadata": {"uid": uid(rule)}, "status": {"conditions": [new]}}
             self._rules.observe(
-                await self._client.patch_plain(RULES, rule_name, patch, subresource="status", field_manager=self.name)
+                await self._client.patch_plain(
+                    RULES, rule_name, patch, kind="strategic", subresource="status", field_manager=self.name
+                )
             )
         return _STATUS_PERIOD if counts.pods and effect == "NoExecute" else None
 

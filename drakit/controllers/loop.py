@@ -10,8 +10,8 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from drakit.api.errors import StatusError
 from drakit.api.gates import FeatureGates
@@ -39,7 +39,8 @@ class Context:
     root_ca: str = ""  # the cluster's CA certificate, in PEM, for the config map in every namespace
     terminated_pod_threshold: int = 12_500
     recorders: dict[str, EventRecorder] = field(default_factory=dict)
-    clients: Mapping[str, Client] = field(default_factory=dict)  # for controllers with an identity of their own, by name
+    # Controllers with an identity of their own, by name; the others use `client`.
+    clients: Mapping[str, Client] = field(default_factory=dict)
 
     def under(self, controller: str) -> Context:
         """The context of one controller."""

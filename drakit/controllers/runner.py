@@ -74,9 +74,11 @@ def build(context: Context, enabled: Collection[str] | None = None) -> list[Cont
     unknown = set(enabled or ()) - set(NAMES)
     if unknown:
         raise ValueError(f"no such controller: {', '.join(sorted(unknown))}; there is: {', '.join(NAMES)}")
-    chosen = [pair for pair in zip(CONTROLLERS, NAMES, strict=True) if enabled is None or pair[1] in enabled]
-    if not context.root_ca:
-        chosen = [pair for pair in chosen if pair[0] is not RootCertificateController]  # nothing to publish
+    chosen = [(make, name) for make, name in zip(CONTROLLERS, NAMES, strict=True) if enabled is None or name in enabled]
+    if not context.root_ca:  # nothing to publish
+        chosen = [(make, name) for make, name in chosen if make is not RootCertificateController]
+    if not context.gates.enabled("DRAResourcePoolStatus"):
+        chosen = [(make, name) for make, name in chosen if make is not PoolStatusController]
     return [make(context.under(name)) for make, name in chosen]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
+from drakit.api.gates import FeatureGates
 from tests.controllers.cluster import Cluster
 
 Story = Callable[[Cluster], Awaitable[None]]
@@ -24,9 +25,9 @@ def _quiet() -> Iterator[None]:
 def play() -> Callable[..., None]:
     """Run a story on a fresh cluster with the named controllers."""
 
-    def run(story: Story, *controllers: str) -> None:
+    def run(story: Story, *controllers: str, gates: str = "") -> None:
         async def body() -> None:
-            async with Cluster(controllers) as cluster:
+            async with Cluster(controllers, gates=FeatureGates.parse(gates)) as cluster:
                 await story(cluster)
 
         asyncio.run(body())

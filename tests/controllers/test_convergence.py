@@ -10,6 +10,7 @@ from functools import cache
 
 import pytest
 
+from drakit.api.gates import FeatureGates
 from tests.controllers.chaos import Chaos
 from tests.controllers.cluster import Cluster
 from tests.controllers.normal import state
@@ -38,7 +39,7 @@ async def _finish(cluster: Cluster, story: Story) -> list[str]:
 
 
 async def _undisturbed(story: Story) -> list[str]:
-    async with Cluster(story.controllers) as cluster:
+    async with Cluster(story.controllers, gates=FeatureGates.parse(story.gates)) as cluster:
         for action in story.actions:
             await action(cluster)
             await cluster.settle(1.0)
@@ -49,7 +50,7 @@ async def _undisturbed(story: Story) -> list[str]:
 async def _disturbed(story: Story, seed: int) -> tuple[list[str], int]:
     chaos = Chaos(seed)
     rng = random.Random(seed * 7919 + 1)
-    async with Cluster(story.controllers, wrap=chaos.wrap) as cluster:
+    async with Cluster(story.controllers, wrap=chaos.wrap, gates=FeatureGates.parse(story.gates)) as cluster:
         for action in story.actions:
             await action(cluster)
             for _ in range(rng.randrange(40)):

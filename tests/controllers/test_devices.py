@@ -330,4 +330,22 @@ def test_request_is_answered_once_and_cleaned_up_after_an_hour(play) -> None:
         await cluster.settle(1)
         assert await cluster.list(ResourcePoolStatusRequest) == []
 
-    play(story, "resourcepoolstatusrequest-controller")
+    play(story, "resourcepoolstatusrequest-controller", gates="DRAResourcePoolStatus=true")
+
+
+def test_conditions_of_others_stay(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.rule("r", "NoSchedule", driver="gpu.example.com"))
+        mine = {
+            "type": "Mine",
+            "status": "True",
+            "reason": "R",
+            "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        await cluster.patch(DeviceTaintRule, "r", {"status": {"conditions": [mine]}}, subresource="status")
+        await cluster.settle(15)
+        conditions = (await cluster.get(DeviceTaintRule, "r"))["status"]["conditions"]
+        assert {entry["type"] for entry in conditions} == {"Mine", "EvictionInProgress"}
+
+    play(story, TAINTS)

@@ -38,6 +38,7 @@ class Story:
     kinds: tuple[type[Any], ...]
     world: Callable[[Cluster], Awaitable[bool]] = _nothing  # one step; True while there was something to do
     patience: float = 15.0  # virtual seconds between actions and at the end
+    gates: str = ""
     pulse: Callable[[Cluster], Awaitable[Any]] = _nothing  # every ten virtual seconds: what never stops
 
 
@@ -421,6 +422,7 @@ POOL_STATUS = Story(
         ),
     ),
     (ResourcePoolStatusRequest,),
+    gates="DRAResourcePoolStatus=true",
 )
 
 # Limits.
