@@ -17,6 +17,7 @@ from lightkube.models.resource_v1 import DeviceRequestAllocationResult, Resource
 from drakit.allocator import Allocated
 from drakit.api.typed import from_plain
 from drakit.scheduler.extended import CLAIM_ANNOTATION
+from drakit.scheduler.partitions import Device, Partitions
 from drakit.scheduler.pods import PodInfo
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
@@ -43,8 +44,9 @@ class InFlight:
 
 
 class Claims:
-    def __init__(self, allocated: Allocated) -> None:
+    def __init__(self, allocated: Allocated, partitions: Partitions) -> None:
         self.allocated = allocated
+        self.partitions = partitions
         self.stored: dict[str, ResourceClaim] = {}
         self.in_flight: dict[str, InFlight] = {}  # by claim UID
         self.pending: dict[str, set[str]] = {}  # claim UID -> UIDs of pods whose reservation is being written
@@ -59,6 +61,8 @@ class Claims:
             self.remove(old)
         self.stored[key] = claim
         self.allocated.set_claim(claim)
+        if self.partitions and (uid not in self.in_flight or allocation_of(claim) is not None):
+            self.partitions.hold(uid, devices_of(claim))
         if owner := extended_owner(claim):
             self._extended[owner] = claim
 
@@ -67,6 +71,7 @@ class Claims:
         if (known := self.stored.get(key)) is not None and uid_of(known) == uid:
             del self.stored[key]
         self.allocated.remove_claim(uid)
+        self.partitions.release(uid)
         self.in_flight.pop(uid, None)
         if (owner := extended_owner(claim)) and self._extended.get(owner) is not None:
             del self._extended[owner]
@@ -84,6 +89,9 @@ class Claims:
             flight = InFlight(claim, result, from_plain(NodeSelector, selector) if selector else None)
             self.in_flight[uid] = flight
             self.allocated.assume(uid, result, holder=key_of(claim))
+            if self.partitions:
+                results = result.get("devices", {}).get("results", ())
+                self.partitions.hold(uid, [(r["driver"], r["pool"], r["device"]) for r in results])
         flight.sharers.add(pod_uid)
         return flight
 
@@ -107,6 +115,7 @@ class Claims:
         """The allocation is not in memory only any more: it is written, or given up."""
         if self.in_flight.pop(uid, None) is not None:
             self.allocated.forget(uid)
+            self.partitions.release(uid)
 
     def landed(self, uid: str) -> None:
         """The allocation is written and known through `set`; nothing is assumed any more."""
@@ -167,6 +176,11 @@ def uid_of(claim: ResourceClaim) -> str:
 
 def allocation_of(claim: ResourceClaim) -> Any:
     return claim.status.allocation if claim.status else None
+
+
+def devices_of(claim: ResourceClaim) -> list[Device]:
+    allocation = allocation_of(claim)
+    return [(r.driver, r.pool, r.device) for r in _results(allocation)] if allocation is not None else []
 
 
 def reserved_for(claim: ResourceClaim) -> list[Any]:

@@ -35,7 +35,7 @@ from drakit.scheduler.spread import Spread
 from drakit.scheduler.state import State
 
 DIAGNOSED_ALLOCATIONS = 32  # nodes asked why not; beyond these the counts alone speak
-COMPARED_ALTERNATIVES = 8  # nodes allocated on when the rank in firstAvailable decides
+COMPARED_ALLOCATIONS = 8  # nodes allocated on when the devices decide
 
 
 @dataclass(slots=True)
@@ -168,8 +168,8 @@ def _best_of(attempt: Attempt, batch: list[NodeInfo]) -> Placement | None:
         spread=attempt.spread,
         neighbours=attempt.neighbours,
     )
-    if has_alternatives(attempt.devices.unallocated):
-        return _best_alternative(attempt, batch, order)
+    if state.partitions or has_alternatives(attempt.devices.unallocated):
+        return _best_by_devices(attempt, batch, order)
     for index in order:
         node = batch[index]
         found = _allocate(attempt, node)
@@ -179,29 +179,37 @@ def _best_of(attempt: Attempt, batch: list[NodeInfo]) -> Placement | None:
     return None
 
 
-def _best_alternative(attempt: Attempt, batch: list[NodeInfo], order: list[int]) -> Placement | None:
-    """firstAvailable: a node where the better alternative is free beats one with more room."""
+def _best_by_devices(attempt: Attempt, batch: list[NodeInfo], order: list[int]) -> Placement | None:
+    """Where the devices themselves differ: a node with the better alternative of firstAvailable, or where a partition leaves
+    the least over, beats one with more room."""
+    state = attempt.state
+    alternatives = has_alternatives(attempt.devices.unallocated)
     fitting: list[tuple[NodeInfo, Allocation | None, Variant | None]] = []
     for index in order:
         found = _allocate(attempt, batch[index])
-        if found is not None:
-            fitting.append((batch[index], *found))
-            if len(fitting) >= COMPARED_ALTERNATIVES:
-                break
+        if found is None:
+            continue
+        fitting.append((batch[index], *found))
+        if len(fitting) >= COMPARED_ALLOCATIONS or not (alternatives or _fullness(state, found[0])):
+            break
     if not fitting:
         return None
     ranks = [alternative_rank(v.claims, a.results) if a and v else 0 for _, a, v in fitting]
     best = score.best_first(
         attempt.info,
         [node for node, _, _ in fitting],
-        placement=attempt.state.policy.placement,
+        placement=state.policy.placement,
         spread=attempt.spread,
         neighbours=attempt.neighbours,
-        extra=ranks,
+        extras=(ranks, [_fullness(state, allocation) for _, allocation, _ in fitting]),
     )[0]
     node, allocation, variant = fitting[best]
-    attempt.state.last_node = node.name
+    state.last_node = node.name
     return _placement(attempt, node, allocation, variant)
+
+
+def _fullness(state: State, allocation: Allocation | None) -> int:
+    return state.partitions.fullness(allocation.results) if allocation is not None else 0
 
 
 def _allocate(attempt: Attempt, node: NodeInfo) -> tuple[Allocation | None, Variant | None] | None:

@@ -35,11 +35,6 @@ def resource_score(info: PodInfo, node: NodeInfo, placement: str) -> int:
     return (100 - room if placement == PACK else room) + balance
 
 
-def fine_room(info: PodInfo, node: NodeInfo) -> int:
-    """Breaks ties between nodes whose rounded scores are equal: the number of pods already there."""
-    return len(node.pods)
-
-
 def best_first(
     info: PodInfo,
     candidates: Sequence[NodeInfo],
@@ -47,7 +42,7 @@ def best_first(
     placement: str,
     spread: Spread | None,
     neighbours: Neighbours | None,
-    extra: Sequence[int] | None = None,
+    extras: Sequence[Sequence[int]] = (),
 ) -> list[int]:
     """Indexes of the candidates, best first; equals keep their order, so that the search's rotation decides."""
     if len(candidates) == 1:
@@ -66,7 +61,7 @@ def best_first(
         _add(totals, 2, _reversed([spread.score(node) for node in candidates]))
     if neighbours is not None and neighbours.preference:
         _add(totals, 2, _stretched([neighbours.score(node) for node in candidates]))
-    if extra is not None:
+    for extra in extras:  # DynamicResources: rank of alternatives, fullness of partitioned devices
         _add(totals, 2, _scaled(extra))
     packing = -1 if placement == PACK else 1
     return sorted(range(len(candidates)), key=lambda i: (-totals[i], packing * len(candidates[i].pods)))

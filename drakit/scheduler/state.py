@@ -17,6 +17,7 @@ from drakit.scheduler.extended import ClassesByResource
 from drakit.scheduler.filters import StaticFits
 from drakit.scheduler.nodes import Nodes
 from drakit.scheduler.outcome import Diagnosis
+from drakit.scheduler.partitions import Partitions
 from drakit.scheduler.pods import PodInfo
 
 SPREAD, PACK = "spread", "pack"
@@ -48,13 +49,14 @@ class State:
     revision: int = 0  # moves with every change that a decision could see
     failures: dict[object, tuple[int, Diagnosis]] = field(default_factory=dict)  # by pod shape, at a revision
     last_node: str = ""  # where the last search stopped; the next starts behind it
+    partitions: Partitions = field(default_factory=Partitions)
     claims: Claims = field(init=False)
     static: StaticFits = field(init=False)
     features: Features = field(init=False)
     binding_conditions: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        self.claims = Claims(self.allocated)
+        self.claims = Claims(self.allocated, self.partitions)
         self.static = StaticFits(self.nodes)
         self.features = Features.from_gates(self.gates)
         self.binding_conditions = self.gates.enabled("DRADeviceBindingConditions") and self.gates.enabled(
@@ -86,10 +88,12 @@ class State:
     def set_slice(self, slice_: ResourceSlice) -> None:
         self.revision += 1
         self.inventory.set_slice(slice_)
+        self.partitions.set_slice(slice_)
 
     def remove_slice(self, name: str) -> None:
         self.revision += 1
         self.inventory.remove_slice(name)
+        self.partitions.remove_slice(name)
 
     def set_class(self, device_class: DeviceClass) -> None:
         assert device_class.metadata is not None

@@ -178,6 +178,37 @@ def test_spread_or_pack(policy: str, nodes: int) -> None:
     assert len(used) == nodes
 
 
+def mig(node_name: str) -> list[Any]:
+    """A GPU in two halves that share its memory."""
+    from lightkube.models.resource_v1 import ResourceSlice
+
+    from drakit.api.typed import from_plain
+
+    pool = {"name": node_name, "generation": 1, "resourceSliceCount": 2}
+    base = {"driver": DRIVER, "nodeName": node_name, "pool": pool}
+    half = {"consumesCounters": [{"counterSet": "gpu", "counters": {"memory": {"value": "20Gi"}}}]}
+    counters = [{"name": "gpu", "counters": {"memory": {"value": "40Gi"}}}]
+    devices = [{"name": f"half-{index}", **half} for index in range(2)]
+    contents: list[dict[str, Any]] = [{"sharedCounters": counters}, {"devices": devices}]
+    return [
+        from_plain(ResourceSlice, {"metadata": {"name": f"{node_name}-{number}"}, "spec": {**base, **content}})
+        for number, content in enumerate(contents)
+    ]
+
+
+def test_a_partition_goes_where_it_leaves_the_least_over() -> None:
+    names = [f"n{index}" for index in range(4)]
+    claims = [claim(f"c{index}") for index in range(4)]
+    made = state(*(node(n) for n in names), *(s for n in names for s in mig(n)), device_class(), *claims)
+    used = [place(made, user(f"p{index}", f"c{index}")).node for index in range(4)]
+    assert used[0] == used[1]  # the second half of a GPU that is cut already
+    assert used[2] == used[3] != used[0]
+    made.claims.unshare("claim-c0", "pod-p0")  # given up: that GPU is half free again
+    made.displace("pod-p0")
+    made.claims.set(claim("again"))
+    assert place(made, user("again", "again")).node == used[0]
+
+
 # -- extended resources
 
 
