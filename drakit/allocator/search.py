@@ -24,6 +24,7 @@ from drakit.allocator.symmetry import Symmetry
 
 __all__ = ["Choice", "Search"]
 
+PLAIN_STEPS = 8  # a plain descent may take this many steps more than it needs; tests set it low to cut from the start
 _FAIL: Final = 1
 _TOO_MANY: Final = 2  # upstream's size-limit signal: give up this alternative, not only this device
 
@@ -76,7 +77,7 @@ class Search:
         self._clear_after = self._find_hazards()
         self._bounds: Bounds | None = None
         self._symmetry: Symmetry | None = None
-        self._plain_steps = 8 + 2 * sum(min(a.count for a in slot.alternatives) for slot in self.slots)
+        self._plain_steps = PLAIN_STEPS + 2 * sum(min(a.count for a in slot.alternatives) for slot in self.slots)
         self._failed: set[object] = set()
 
     # Hazards

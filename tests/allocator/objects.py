@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from lightkube.models.core_v1 import Node
 from lightkube.models.resource_v1 import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 
-from drakit.allocator import Allocated, Allocation, Budget, Failure, Features, Inventory, allocate, feasible_nodes
+from drakit.allocator import (
+    Allocated,
+    Allocation,
+    Budget,
+    Failure,
+    Features,
+    Inventory,
+    allocate,
+    feasible_nodes,
+    search,
+)
 from drakit.allocator.batch import NodeSet
 from drakit.api.typed import from_plain
 
@@ -142,6 +153,17 @@ class Cluster:
     def feasible(self, *claims: Plain) -> NodeSet:
         typed = [from_plain(ResourceClaim, plain) for plain in claims]
         return feasible_nodes(self.inventory, self.allocated, typed, features=self.features)
+
+
+@contextmanager
+def always_cutting() -> Iterator[None]:
+    """Bounds, memory and symmetry from the first step on: small cases hardly get to them otherwise."""
+    before = search.PLAIN_STEPS
+    search.PLAIN_STEPS = -1_000_000
+    try:
+        yield
+    finally:
+        search.PLAIN_STEPS = before
 
 
 def devices_of(outcome: Allocation | Failure) -> list[list[str]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 
 from drakit.allocator import Allocation, Budget, Failure, Features, check
-from tests.allocator.objects import Cluster, allocated_claim
+from tests.allocator.objects import Cluster, allocated_claim, always_cutting
 from tests.allocator.reference import OutOfSteps, Reference, ReferenceError_
 from tests.allocator.scenarios import CLASSES, NODE, PREDICATES, scenarios
 
@@ -38,8 +39,10 @@ def _compare(scenario: dict[str, Any]) -> None:
     except OutOfSteps:
         assume(False)
     event(expected if isinstance(expected, str) else "devices")
-    cluster = Cluster(scenario["slices"], classes=CLASSES, nodes=[NODE], held=scenario["held"], features=Features())
-    assert _answer(cluster, scenario["claims"]) == expected
+    for cut_from_the_start in (False, True):
+        cluster = Cluster(scenario["slices"], classes=CLASSES, nodes=[NODE], held=scenario["held"], features=Features())
+        with always_cutting() if cut_from_the_start else nullcontext():
+            assert _answer(cluster, scenario["claims"]) == expected
 
 
 @pytest.mark.slow
