@@ -14,15 +14,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from drakit.cel import operators as op
-from drakit.cel import plan as exact
+from drakit.cel import pynodes as py
 from drakit.cel.checker import Checked
 from drakit.cel.environment import Environment
+from drakit.cel.fastops import HELPERS
 from drakit.cel.functions import Binding
 from drakit.cel.macros import ACCUMULATOR
 from drakit.cel.planner import Plan, is_bind
 from drakit.cel.syntax import Call, Comprehension, Ident, ListNode, Literal, MapNode, Node, Select, Struct, children
 from drakit.cel.types import DYN, Type
-from drakit.cel.values import NONE, DefaultMap, Fault, Optional, contains, equal, equality, keys, map_key, member_key
+from drakit.cel.values import Fault, member_key
 
 __all__ = ["generate"]
 
@@ -43,242 +44,6 @@ _METHODS = {"startsWith": "startswith", "endsWith": "endswith", "contains": ""}
 _PARSERS = frozenset({"quantity", "semver", "ip", "cidr", "url"})
 
 
-class _Unsupported(Exception):
-    """This tree has no fast form."""
-
-
-class _Failed(Exception):
-    """The fast form met something only the exact evaluator handles."""
-
-
-# -- what generated code calls --------------------------------------------------------------------------------
-
-
-def _bool(value: Any) -> bool:
-    if value is True or value is False:
-        return value
-    raise _Failed
-
-
-def _index(value: Any, key: Any) -> Any:
-    if not exact.valid_key(key):
-        raise _Failed
-    found, item = exact.select(value, key, False)
-    if not found:
-        raise _Failed
-    return item
-
-
-def _has(value: Any, key: str) -> bool:
-    if value.__class__ is Optional:
-        raise _Failed
-    found, item = exact.select(value, key, True)
-    if item.__class__ is exact.Err:
-        raise _Failed
-    return found
-
-
-def _optional_select(value: Any, key: Any) -> Optional:
-    """`value.?key`, and selections on what is optional already."""
-    if value.__class__ is Optional:
-        if value is NONE:
-            return NONE
-        value = value.value
-    if not exact.valid_key(key):
-        raise _Failed
-    found, item = exact.select(value, key, True)
-    if item.__class__ is exact.Err:
-        raise _Failed
-    return Optional(item) if found else NONE
-
-
-def _not_equal(a: Any, b: Any) -> bool:
-    return equality(a, b) is not True
-
-
-def _in(element: Any, container: Any) -> bool:
-    return contains(container, element)
-
-
-def _member(element: Any, values: frozenset[Any]) -> bool:
-    return member_key(element) in values
-
-
-def _items(value: Any) -> Any:
-    """What a macro with one variable goes through."""
-    if value.__class__ is list:
-        return value
-    if isinstance(value, dict):
-        return list(keys(value))
-    raise _Failed
-
-
-def _pairs(value: Any) -> Any:
-    if value.__class__ is list:
-        return enumerate(value)
-    if isinstance(value, dict):
-        return zip(keys(value), value.values(), strict=True)
-    raise _Failed
-
-
-def _all(items: Any, holds: Callable[[Any], bool]) -> bool:
-    for item in items:  # noqa: SIM110  # a loop is faster than all() over a generator
-        if not holds(item):
-            return False
-    return True
-
-
-def _exists(items: Any, holds: Callable[[Any], bool]) -> bool:
-    for item in items:  # noqa: SIM110  # as above
-        if holds(item):
-            return True
-    return False
-
-
-def _exists_one(items: Any, holds: Callable[[Any], bool]) -> bool:
-    return sum(1 for item in items if holds(item)) == 1
-
-
-def _map(items: Any, make: Callable[[Any], Any]) -> list[Any]:
-    return [make(item) for item in items]
-
-
-def _map_some(items: Any, keep: Callable[[Any], bool], make: Callable[[Any], Any]) -> list[Any]:
-    return [make(item) for item in items if keep(item)]
-
-
-def _bound(value: Any) -> Any:
-    """A bound value: an empty map forgets its default, as in cel-go."""
-    return {} if value.__class__ is DefaultMap and not value else value
-
-
-def _make_map(entries: tuple[tuple[Any, Any], ...]) -> dict[Any, Any]:
-    out = {}
-    for key, value in entries:
-        if key.__class__ is bytes:
-            raise _Failed
-        out[map_key(key)] = value
-    return out
-
-
-def _or_else(value: Any) -> bool:
-    """Whether an optional has a value; anything else fails."""
-    if value.__class__ is not Optional:
-        raise _Failed
-    return value is not NONE
-
-
-_HELPERS: dict[str, Any] = {
-    "_bool": _bool, "_index": _index, "_has": _has, "_optional_select": _optional_select, "_equal": equal, "_not_equal": _not_equal,
-    "_in": _in, "_member": _member, "_items": _items, "_pairs": _pairs, "_all": _all, "_exists": _exists, "_exists_one": _exists_one,
-    "_map": _map, "_map_some": _map_some, "_bound": _bound, "_make_map": _make_map, "_or_else": _or_else,
-}  # fmt: skip
-
-
-# -- making nodes ---------------------------------------------------------------------------------------------
-
-
-class _Placed:
-    """Python's compiler wants a position in every node; all of ours have the same."""
-
-    lineno = 1
-    col_offset = 0
-
-
-class _Name(_Placed, ast.Name): ...
-
-
-class _Call(_Placed, ast.Call): ...
-
-
-class _Subscript(_Placed, ast.Subscript): ...
-
-
-class _Compare(_Placed, ast.Compare): ...
-
-
-class _Lambda(_Placed, ast.Lambda): ...
-
-
-class _List(_Placed, ast.List): ...
-
-
-class _IfExp(_Placed, ast.IfExp): ...
-
-
-class _NamedExpr(_Placed, ast.NamedExpr): ...
-
-
-class _Attribute(_Placed, ast.Attribute): ...
-
-
-class _Dict(_Placed, ast.Dict): ...
-
-
-class _Tuple(_Placed, ast.Tuple): ...
-
-
-class _BoolOp(_Placed, ast.BoolOp): ...
-
-
-class _UnaryOp(_Placed, ast.UnaryOp): ...
-
-
-class _BinOp(_Placed, ast.BinOp): ...
-
-
-class _Constant(_Placed, ast.Constant): ...
-
-
-class _Arg(_Placed, ast.arg): ...
-
-
-class _Assign(_Placed, ast.Assign): ...
-
-
-class _Return(_Placed, ast.Return): ...
-
-
-class _Try(_Placed, ast.Try): ...
-
-
-class _Handler(_Placed, ast.ExceptHandler): ...
-
-
-class _FunctionDef(_Placed, ast.FunctionDef): ...
-
-
-def _name(name: str) -> ast.expr:
-    return _Name(name, ast.Load())
-
-
-def _call(function: ast.expr, *args: ast.expr) -> ast.expr:
-    return _Call(function, list(args), [])
-
-
-def ast_constant(value: Any) -> ast.expr:
-    return _Constant(value)
-
-
-def _assign(name: str, value: ast.expr) -> ast.stmt:
-    return _Assign([_Name(name, ast.Store())], value)
-
-
-def _item(value: ast.expr, key: ast.expr) -> ast.expr:
-    if isinstance(value, ast.Constant):
-        raise _Unsupported  # nothing can be selected from it, and Python would warn
-    return _Subscript(value, key, ast.Load())
-
-
-def _compare(left: ast.expr, operator: ast.cmpop, right: ast.expr) -> ast.expr:
-    return _Compare(left, [operator], [right])
-
-
-def _function(parameters: Sequence[str], body: ast.expr) -> ast.expr:
-    args = ast.arguments([], [_Arg(name) for name in parameters], None, [], [], None, [])
-    return _Lambda(args, body)
-
-
 class _Generator:
     def __init__(self, checked: Checked, env: Environment, plan: Plan) -> None:
         self.checked = checked
@@ -295,16 +60,16 @@ class _Generator:
         return f"t{self.made}"
 
     def helper(self, name: str, *args: ast.expr) -> ast.expr:
-        self.names[name] = _HELPERS[name]
-        return _call(_name(name), *args)
+        self.names[name] = HELPERS[name]
+        return py.call(py.name(name), *args)
 
     def value(self, value: Any) -> ast.expr:
         """A constant: written out where Python has a literal for it, otherwise by a name."""
         if value is None or value.__class__ in (bool, int, float, str, bytes):
-            return _Constant(value)
+            return py.Constant(value)
         name = f"k{len(self.names)}"
         self.names[name] = value
-        return _name(name)
+        return py.name(name)
 
     def type(self, node: Node) -> Type:
         return self.checked.types.get(node.id, DYN)
@@ -314,14 +79,14 @@ class _Generator:
     def module(self, root: Node, fallback: Callable[[Any], Any] | None, decides: bool) -> ast.Module:
         """`def fast(V)`: what is looked up ahead, then the expression."""
         self.look_ahead(root)
-        body: list[ast.stmt] = [_assign(name, value) for name, value in self.ahead]
-        body.append(_Return(self.condition(root) if decides else self.make(root)))
+        body: list[ast.stmt] = [py.assign(name, value) for name, value in self.ahead]
+        body.append(py.Return(self.condition(root) if decides else self.make(root)))
         if fallback is not None:
             self.names["fallback"] = fallback
-            caught = _Handler(_name("Exception"), None, [_Return(_call(_name("fallback"), _name("V")))])
-            body = [_Try(body, [caught], [], [])]
-        args = ast.arguments([], [_Arg("V")], None, [], [], None, [])
-        return ast.Module([_FunctionDef("fast", args, body, [], None)], [])
+            caught = py.Handler(py.name("Exception"), None, [py.Return(py.call(py.name("fallback"), py.name("V")))])
+            body = [py.Try(body, [caught], [], [])]
+        args = ast.arguments([], [py.Arg("V")], None, [], [], None, [])
+        return ast.Module([py.FunctionDef("fast", args, body, [], None)], [])
 
     def look_ahead(self, root: Node) -> None:
         """Variables, and keys of maps in which every key exists, are read once where they are used more than once."""
@@ -341,7 +106,7 @@ class _Generator:
             stack.extend(children(node))
         for path, count in counts.items():
             if len(path) == 3 and count > 1:
-                found = _item(_item(self.variable(path[0]), ast_constant(path[1])), ast_constant(path[2]))
+                found = py.item(py.item(self.variable(path[0]), py.constant(path[1])), py.constant(path[2]))
                 self.found[path] = self.fresh()
                 self.ahead.append((self.found[path], found))
         if self.env.attribute_activation and not any(path[0] in self.env.variables for path in self.found):
@@ -377,16 +142,16 @@ class _Generator:
         if isinstance(node, Call):
             path = self.path(node) if self.found else None
             if path is not None and path in self.found:
-                return _name(self.found[path])
+                return py.name(self.found[path])
             return self.call(node)
         if isinstance(node, ListNode):
             if node.optionals:
-                raise _Unsupported
-            return _List([self.make(element) for element in node.elements], ast.Load())
+                raise py.Unsupported
+            return py.List([self.make(element) for element in node.elements], ast.Load())
         if isinstance(node, MapNode):
             return self.map(node)
         if isinstance(node, Struct):
-            raise _Unsupported
+            raise py.Unsupported
         assert isinstance(node, Comprehension)
         return self.comprehension(node)
 
@@ -396,12 +161,12 @@ class _Generator:
         if self.type(node).kind == "bool" and not self.type(node).nullable:
             return made
         temporary = self.fresh()
-        stored = _NamedExpr(_Name(temporary, ast.Store()), made)
-        wrong = _BoolOp(
+        stored = py.NamedExpr(py.Name(temporary, ast.Store()), made)
+        wrong = py.BoolOp(
             ast.And(),
-            [_compare(_name(temporary), ast.IsNot(), ast_constant(False)), self.helper("_bool", _name(temporary))],
+            [py.compare(py.name(temporary), ast.IsNot(), py.constant(False)), self.helper("_bool", py.name(temporary))],
         )
-        return _BoolOp(ast.Or(), [_compare(stored, ast.Is(), ast_constant(True)), wrong])
+        return py.BoolOp(ast.Or(), [py.compare(stored, ast.Is(), py.constant(True)), wrong])
 
     def variable(self, name: str) -> ast.expr:
         for scope in reversed(self.scopes):
@@ -409,8 +174,8 @@ class _Generator:
                 return scope[name]
         name = name.removeprefix(".")
         if self.env.attribute_activation:
-            return _Attribute(_name("V"), name, ast.Load())
-        return _item(_name("V"), _Constant(name))
+            return py.Attribute(py.name("V"), name, ast.Load())
+        return py.item(py.name("V"), py.Constant(name))
 
     def is_optional(self, node: Node) -> bool:
         return self.type(node).name == "optional_type"
@@ -420,29 +185,29 @@ class _Generator:
         if name is not None:
             return self.variable(name)
         operand = self.make(node.operand)
-        key = _Constant(node.field)
+        key = py.Constant(node.field)
         if node.test_only:
             return self.presence(operand, key)
         if self.is_optional(node.operand):
             return self.helper("_optional_select", operand, key)
-        return _item(operand, key)
+        return py.item(operand, key)
 
     def presence(self, operand: ast.expr, key: ast.expr) -> ast.expr:
         """`key in operand` for a plain dict; the helper knows the rest."""
         temporary = self.fresh()
-        stored = _NamedExpr(_Name(temporary, ast.Store()), operand)
+        stored = py.NamedExpr(py.Name(temporary, ast.Store()), operand)
         self.names["dict"] = dict
-        plain = _compare(_Attribute(stored, "__class__", ast.Load()), ast.Is(), _name("dict"))
-        found = _compare(key, ast.In(), _name(temporary))
-        return _IfExp(plain, found, self.helper("_has", _name(temporary), key))
+        plain = py.compare(py.Attribute(stored, "__class__", ast.Load()), ast.Is(), py.name("dict"))
+        found = py.compare(key, ast.In(), py.name(temporary))
+        return py.IfExp(plain, found, self.helper("_has", py.name(temporary), key))
 
     def map(self, node: MapNode) -> ast.expr:
         if any(entry.optional for entry in node.entries):
-            raise _Unsupported
+            raise py.Unsupported
         made = [(self.make(entry.key), self.make(entry.value)) for entry in node.entries]
         if all(self.type(entry.key).kind == "string" for entry in node.entries):
-            return _Dict([key for key, _ in made], [value for _, value in made])
-        return self.helper("_make_map", _Tuple([_Tuple([k, v], ast.Load()) for k, v in made], ast.Load()))
+            return py.Dict([key for key, _ in made], [value for _, value in made])
+        return self.helper("_make_map", py.Tuple([py.Tuple([k, v], ast.Load()) for k, v in made], ast.Load()))
 
     # -- calls ------------------------------------------------------------------------------------------------
 
@@ -450,11 +215,11 @@ class _Generator:
         function, args = node.function, node.args
         if function in ("_&&_", "_||_"):
             operator = ast.And() if function == "_&&_" else ast.Or()
-            return _BoolOp(operator, [self.condition(arg) for arg in self.terms(node)])
+            return py.BoolOp(operator, [self.condition(arg) for arg in self.terms(node)])
         if function == "_?_:_":
-            return _IfExp(self.condition(args[0]), self.make(args[1]), self.make(args[2]))
+            return py.IfExp(self.condition(args[0]), self.make(args[1]), self.make(args[2]))
         if function == "!_":
-            return _UnaryOp(ast.Not(), self.condition(args[0]))
+            return py.UnaryOp(ast.Not(), self.condition(args[0]))
         if function in ("_==_", "_!=_"):
             return self.equality(args[0], args[1], function == "_!=_")
         if function in _COMPARED:
@@ -477,8 +242,8 @@ class _Generator:
         self.names[name] = run
         method = _METHODS.get(function)
         if method is not None and node.target is not None and self.type(args[0]).kind == "string":
-            return self.text_method(node, method, _name(name))
-        return _call(_name(name), *(self.make(arg) for arg in nodes))
+            return self.text_method(node, method, py.name(name))
+        return py.call(py.name(name), *(self.make(arg) for arg in nodes))
 
     def text_method(self, node: Call, method: str, general: ast.expr) -> ast.expr:
         """A method of str where the target is one."""
@@ -487,20 +252,20 @@ class _Generator:
 
         def fast(value: ast.expr) -> ast.expr:
             if not method:
-                return _compare(argument, ast.In(), value)
-            return _call(_Attribute(value, method, ast.Load()), argument)
+                return py.compare(argument, ast.In(), value)
+            return py.call(py.Attribute(value, method, ast.Load()), argument)
 
         target = self.make(node.target)
         if self.type(node.target).kind == "string":
             return fast(target)
-        return self.guarded(target, str, fast, lambda value: _call(general, value, argument))
+        return self.guarded(target, str, fast, lambda value: py.call(general, value, argument))
 
     def parsed(self, run: Callable[..., Any], nodes: Sequence[Node]) -> ast.expr:
         """`quantity('40Gi')` and its like are read once, here."""
         try:
             return self.value(run(*(arg.value for arg in nodes if isinstance(arg, Literal))))
         except Fault:
-            raise _Unsupported from None
+            raise py.Unsupported from None
 
     def terms(self, node: Call) -> list[Node]:
         found: list[Node] = []
@@ -515,7 +280,7 @@ class _Generator:
         """What the call runs; unguarded where the checker knows the arguments' types."""
         declared = self.env.functions.get(node.function)
         if declared is None:
-            raise _Unsupported
+            raise py.Unsupported
         chosen = self.checked.overloads.get(node.id, ())
         overload_id = chosen[0] if len(chosen) == 1 else ""
         item = declared.by_id.get(overload_id)
@@ -523,7 +288,7 @@ class _Generator:
             return item.impl
         binding: Binding | None = declared.binding(overload_id, len(args))
         if binding is None or not binding.strict:
-            raise _Unsupported
+            raise py.Unsupported
         return binding.call
 
     def guarded(
@@ -535,10 +300,10 @@ class _Generator:
     ) -> ast.expr:
         """`fast` when the value's class is the expected one, else `slow`."""
         temporary = self.fresh()
-        stored = _NamedExpr(_Name(temporary, ast.Store()), left)
+        stored = py.NamedExpr(py.Name(temporary, ast.Store()), left)
         self.names[python_class.__name__] = python_class
-        test = _compare(_Attribute(stored, "__class__", ast.Load()), ast.Is(), _name(python_class.__name__))
-        return _IfExp(test, fast(_name(temporary)), slow(_name(temporary)))
+        test = py.compare(py.Attribute(stored, "__class__", ast.Load()), ast.Is(), py.name(python_class.__name__))
+        return py.IfExp(test, fast(py.name(temporary)), slow(py.name(temporary)))
 
     def equality(self, left: Node, right: Node, negated: bool) -> ast.expr:
         helper = "_not_equal" if negated else "_equal"
@@ -554,13 +319,13 @@ class _Generator:
             "double",
         )
         if plain and not left_type.nullable and not right_type.nullable:
-            return _compare(a, operator, b)
+            return py.compare(a, operator, b)
         constant = b.value if isinstance(b, ast.Constant) else None
         if left_type.is_dyn and constant.__class__ is str and not negated:
-            return _compare(a, operator, b)  # values that refuse the comparison raise in their __eq__
+            return py.compare(a, operator, b)  # values that refuse the comparison raise in their __eq__
         if left_type.is_dyn and constant.__class__ in (str, int):
             kind = constant.__class__
-            return self.guarded(a, kind, lambda t: _compare(t, operator, b), lambda t: self.helper(helper, t, b))
+            return self.guarded(a, kind, lambda t: py.compare(t, operator, b), lambda t: self.helper(helper, t, b))
         return self.helper(helper, a, b)
 
     def order(self, function: str, left: Node, right: Node) -> ast.expr:
@@ -568,15 +333,15 @@ class _Generator:
         left_type, right_type = self.type(left), self.type(right)
         a, b = self.make(left), self.make(right)
         if left_type.kind == right_type.kind and left_type.kind in ("int", "uint", "string", "bytes"):
-            return _compare(a, operator(), b)
+            return py.compare(a, operator(), b)
         self.names[slow.__name__] = slow
 
         def general(value: ast.expr) -> ast.expr:
-            return _call(_name(slow.__name__), value, b)
+            return py.call(py.name(slow.__name__), value, b)
 
         constant = b.value if isinstance(b, ast.Constant) else None
         if constant.__class__ in (str, int) and left_type.is_dyn:
-            return self.guarded(a, constant.__class__, lambda t: _compare(t, operator(), b), general)
+            return self.guarded(a, constant.__class__, lambda t: py.compare(t, operator(), b), general)
         return general(a)
 
     def index(self, operand: Node, key: Node) -> ast.expr:
@@ -586,7 +351,7 @@ class _Generator:
         text = self.type(key).kind == "string"
         constant = isinstance(key, Literal) and key.value.__class__ is str
         if (text and self.type(operand).kind == "map") or (constant and self.type(operand).is_dyn):
-            return _item(value, made)
+            return py.item(value, made)
         return self.helper("_index", value, made)
 
     def membership(self, element: Node, container: Node) -> ast.expr:
@@ -594,30 +359,30 @@ class _Generator:
         values = self.constants.get(container.id)
         if values.__class__ is list:
             if all(value.__class__ is str for value in values):
-                return _compare(made, ast.In(), self.value(frozenset(values)))
+                return py.compare(made, ast.In(), self.value(frozenset(values)))
             if all(value.__class__ in (str, int, bool, float) for value in values):
                 return self.helper("_member", made, self.value(frozenset(member_key(value) for value in values)))
         target = self.make(container)
         if self.type(container).kind == "map" and self.type(element).kind == "string":
-            return _compare(made, ast.In(), target)
+            return py.compare(made, ast.In(), target)
         return self.helper("_in", made, target)
 
     def arithmetic(self, node: Call) -> ast.expr:
         kinds = {self.type(arg).kind for arg in node.args}
         made = [self.make(arg) for arg in node.args]
         if node.function == "_+_" and kinds == {"string"}:
-            return _BinOp(made[0], ast.Add(), made[1])
+            return py.BinOp(made[0], ast.Add(), made[1])
         run = _ARITHMETIC[node.function]
         self.names[run.__name__] = run
-        return _call(_name(run.__name__), *made)
+        return py.call(py.name(run.__name__), *made)
 
     def or_else(self, node: Call, unwrap: bool) -> ast.expr:
         assert node.target is not None
         temporary = self.fresh()
-        stored = _NamedExpr(_Name(temporary, ast.Store()), self.make(node.target))
-        value = _name(temporary)
-        found = _Attribute(value, "value", ast.Load()) if unwrap else value
-        return _IfExp(self.helper("_or_else", stored), found, self.make(node.args[0]))
+        stored = py.NamedExpr(py.Name(temporary, ast.Store()), self.make(node.target))
+        value = py.name(temporary)
+        found = py.Attribute(value, "value", ast.Load()) if unwrap else value
+        return py.IfExp(self.helper("_or_else", stored), found, self.make(node.args[0]))
 
     # -- macros -----------------------------------------------------------------------------------------------
 
@@ -625,7 +390,7 @@ class _Generator:
         if is_bind(node):
             return self.bind(node)
         if node.accu_var != ACCUMULATOR:
-            raise _Unsupported
+            raise py.Unsupported
         items = self.make(node.iter_range)
         if node.iter_var2:
             items = self.helper("_pairs", items)
@@ -636,29 +401,29 @@ class _Generator:
     def bind(self, node: Comprehension) -> ast.expr:
         value = self.helper("_bound", self.make(node.accu_init))
         name = self.fresh()
-        self.scopes.append({node.accu_var: _name(name)})
+        self.scopes.append({node.accu_var: py.name(name)})
         body = self.make(node.result)
         self.scopes.pop()
-        return _call(_function([name], body), value)
+        return py.call(py.function([name], body), value)
 
     def over(self, node: Comprehension, make: Callable[[], ast.expr]) -> ast.expr:
         """A function of the loop's variables."""
         name = self.fresh()
         scope: dict[str, ast.expr] = {}
         if node.iter_var2:
-            scope[node.iter_var] = _item(_name(name), _Constant(0))
-            scope[node.iter_var2] = _item(_name(name), _Constant(1))
+            scope[node.iter_var] = py.item(py.name(name), py.Constant(0))
+            scope[node.iter_var2] = py.item(py.name(name), py.Constant(1))
         else:
-            scope[node.iter_var] = _name(name)
+            scope[node.iter_var] = py.name(name)
         self.scopes.append(scope)
         body = make()
         self.scopes.pop()
-        return _function([name], body)
+        return py.function([name], body)
 
     def loop(self, node: Comprehension, items: ast.expr) -> ast.expr:
         step = node.step
         if not isinstance(step, Call):
-            raise _Unsupported
+            raise py.Unsupported
         if step.function in ("_&&_", "_||_"):
             predicate = step.args[1]
             unrolled = self.unrolled(node, predicate, step.function == "_&&_")
@@ -670,17 +435,17 @@ class _Generator:
         if step.function == "_?_:_":
             keep, chosen = step.args[0], step.args[1]
             if not isinstance(chosen, Call):
-                raise _Unsupported
+                raise py.Unsupported
             step = chosen
         if step.function != "_+_":
-            raise _Unsupported
+            raise py.Unsupported
         added = step.args[1]
         if isinstance(added, Literal):
             assert keep is not None
             counted = keep
             return self.helper("_exists_one", items, self.over(node, lambda: self.condition(counted)))
         if not isinstance(added, ListNode):
-            raise _Unsupported
+            raise py.Unsupported
         value = added.elements[0]
         make = self.over(node, lambda: self.make(value))
         if keep is None:
@@ -702,10 +467,10 @@ class _Generator:
             return None
         terms = []
         for value in values:
-            self.scopes.append({node.iter_var: _Constant(value)})
+            self.scopes.append({node.iter_var: py.Constant(value)})
             terms.append(self.condition(predicate))
             self.scopes.pop()
-        return _BoolOp(ast.And() if conjunction else ast.Or(), terms)
+        return py.BoolOp(ast.And() if conjunction else ast.Or(), terms)
 
 
 def _size(node: Node) -> int:
@@ -743,6 +508,6 @@ def generate(
         code = compile(generator.module(checked.root, fallback, decides), "<cel>", "exec")
         exec(code, generator.names)  # noqa: S102  # our own nodes, no text of the user's
         made: Fast = generator.names["fast"]
-    except (_Unsupported, RecursionError, SyntaxError, ValueError, MemoryError, Fault):
+    except (py.Unsupported, RecursionError, SyntaxError, ValueError, MemoryError, Fault):
         return None
     return made

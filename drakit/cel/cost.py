@@ -6,60 +6,18 @@ environment's `size_of`, which knows the declared maximum for a path such as ("d
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+from drakit.cel import prices
 from drakit.cel.checker import Checked
 from drakit.cel.environment import Environment
 from drakit.cel.planner import is_bind
-from drakit.cel.runtimecost import AUTHORIZATION_CHECK
+from drakit.cel.sizes import LIST_BASE, MAP_BASE, MAX, ONE, REGEX, STRING, STRUCT_BASE, UNKNOWN, ZERO, Operand, Range
 from drakit.cel.syntax import Call, Comprehension, Ident, ListNode, Literal, MapNode, Node, Select, Struct
 from drakit.cel.types import DYN, Type
 
 __all__ = ["MAX", "Range", "estimate"]
-
-MAX: Final = 2**64 - 1
-_TWO64: Final = 2.0**64
-_STRING: Final = 0.1
-_REGEX: Final = 0.25
-_LIST_BASE: Final = 10
-_MAP_BASE: Final = 30
-_STRUCT_BASE: Final = 40
-_MAX_FORMAT: Final = 64
-_MAX_FORMAT_REGEX: Final = 128
-
-
-class Range(NamedTuple):
-    """A least and a most; sums and products stop at 2**64-1."""
-
-    low: int
-    high: int
-
-    def plus(self, other: Range) -> Range:
-        return Range(min(self.low + other.low, MAX), min(self.high + other.high, MAX))
-
-    def times(self, other: Range) -> Range:
-        return Range(min(self.low * other.low, MAX), min(self.high * other.high, MAX))
-
-    def scaled(self, factor: float) -> Range:
-        return Range(_scale(self.low, factor), _scale(self.high, factor))
-
-    def union(self, other: Range) -> Range:
-        return Range(min(self.low, other.low), max(self.high, other.high))
-
-
-def _scale(value: int, factor: float) -> int:
-    number = float(value)
-    if number > 0 and factor > 0 and number > _TWO64 / factor:
-        return MAX
-    ceiling = float(math.ceil(number * factor)) if number * factor < _TWO64 else _TWO64
-    return MAX if ceiling >= _TWO64 else int(ceiling)
-
-
-_ZERO: Final = Range(0, 0)
-_ONE: Final = Range(1, 1)
-_UNKNOWN: Final = Range(0, MAX)
 
 
 class _Entry(NamedTuple):
@@ -79,15 +37,6 @@ class _Local(NamedTuple):
     path: tuple[str, ...]
     size: Range | None
     entry: _Entry | None
-
-
-class Operand(NamedTuple):
-    """What a price may depend on: the node, its type, its path from a variable, its size."""
-
-    node: Node | None
-    type: Type
-    path: tuple[str, ...]
-    size: Range | None
 
 
 class _Estimator:
@@ -132,7 +81,7 @@ class _Estimator:
             self.sizes[node.id] = known
             return known
         if _is_scalar(self.type(node)):
-            return _ONE
+            return ONE
         if isinstance(node, Ident):
             found = self.local(node.name)
             if found is not None:
@@ -140,7 +89,7 @@ class _Estimator:
         return None
 
     def size_or_unknown(self, node: Node) -> Range:
-        return self.size(node) or _UNKNOWN
+        return self.size(node) or UNKNOWN
 
     def entry(self, node: Node) -> _Entry | None:
         known = self.entries.get(node.id)
@@ -170,18 +119,18 @@ class _Estimator:
         """As Kubernetes' estimator sees it: a declared size counts even where none was computed."""
         if operand.size is not None:
             return operand.size
-        return self.declared(operand.path) or _UNKNOWN
+        return self.declared(operand.path) or UNKNOWN
 
     # -- costs ------------------------------------------------------------------------------------------------
 
     def cost(self, node: Node) -> Range:
         if isinstance(node, Literal):
-            return _ZERO
+            return ZERO
         if isinstance(node, Ident):
             name = self.checked.names.get(node.id, node.name)
             found = self.local(node.name)
             self.paths[node.id] = found.path if found is not None else (name,)
-            return _ONE
+            return ONE
         if isinstance(node, Select):
             return self.cost_select(node)
         if isinstance(node, Call):
@@ -191,7 +140,7 @@ class _Estimator:
         if isinstance(node, MapNode):
             return self.cost_map(node)
         if isinstance(node, Struct):
-            total = Range(_STRUCT_BASE, _STRUCT_BASE)
+            total = Range(STRUCT_BASE, STRUCT_BASE)
             for _, _, value, _ in node.fields:
                 total = total.plus(self.cost(value))
             return total
@@ -201,19 +150,19 @@ class _Estimator:
     def cost_select(self, node: Select) -> Range:
         if node.id in self.checked.names:
             self.paths[node.id] = (self.checked.names[node.id],)
-            return _ONE
+            return ONE
         if node.test_only:
             return Range(self.presence, self.presence).plus(self.cost(node.operand))
         total = self.cost(node.operand)
         if self.type(node.operand).kind in ("map", "struct", "param"):
-            total = total.plus(_ONE)
+            total = total.plus(ONE)
         self.paths[node.id] = (*self.path(node.operand), node.field)
         return total
 
     def cost_call(self, node: Call) -> Range:
         if node.function == "dyn":
             (arg,) = node.args
-            total = _ONE.plus(self.cost(arg))
+            total = ONE.plus(self.cost(arg))
             self.set_size(node, self.size(arg))
             self.set_entry(node, self.entry(arg))
             return total
@@ -223,8 +172,8 @@ class _Estimator:
             operands.append(self.operand(arg))
         chosen = self.checked.overloads.get(node.id, ())
         if not chosen:
-            return _ZERO
-        total, target = _ZERO, None
+            return ZERO
+        total, target = ZERO, None
         if node.target is not None:
             total = self.cost(node.target)
             target = self.operand(node.target)
@@ -246,17 +195,17 @@ class _Estimator:
         return total.plus(most)
 
     def cost_list(self, node: ListNode) -> Range:
-        total = Range(_LIST_BASE, _LIST_BASE)
-        item = Range(MAX, 0) if node.elements else _ZERO
+        total = Range(LIST_BASE, LIST_BASE)
+        item = Range(MAX, 0) if node.elements else ZERO
         for element in node.elements:
             total = total.plus(self.cost(element))
             item = item.union(self.size_or_unknown(element))
-        self.entries[node.id] = _Entry("list", _ONE, item)
+        self.entries[node.id] = _Entry("list", ONE, item)
         return total
 
     def cost_map(self, node: MapNode) -> Range:
-        total = Range(_MAP_BASE, _MAP_BASE)
-        key = value = Range(MAX, 0) if node.entries else _ZERO
+        total = Range(MAP_BASE, MAP_BASE)
+        key = value = Range(MAX, 0) if node.entries else ZERO
         for entry in node.entries:
             total = total.plus(self.cost(entry.key)).plus(self.cost(entry.value))
             key = key.union(self.size_or_unknown(entry.key))
@@ -322,12 +271,12 @@ class _Estimator:
         self, node: Call, overload_id: str, target: Operand | None, args: Sequence[Operand], costs: Sequence[Range]
     ) -> tuple[Range, Range | None]:
         """The cost of one overload with its arguments, and the size of its result where known."""
-        given = _ZERO
+        given = ZERO
         for cost in costs:
             given = given.plus(cost)
-        found = _extension(self, overload_id, target, args)
+        found = prices.extension(self, overload_id, target, args)
         if found is None:
-            found = _kubernetes(self, node.function, overload_id, target, args)
+            found = prices.kubernetes(self, node.function, overload_id, target, args)
         if found is not None:
             return found[0].plus(given), found[1]
         return self.standard(node, overload_id, target, args, costs, given)
@@ -342,29 +291,29 @@ class _Estimator:
         given: Range,
     ) -> tuple[Range, Range | None]:
         def sized(operand: Operand) -> Range:
-            return operand.size or _UNKNOWN
+            return operand.size or UNKNOWN
 
         if overload_id == "string_format" and target is not None:
-            return sized(target).scaled(_STRING).plus(given), None
+            return sized(target).scaled(STRING).plus(given), None
         if overload_id == "string_to_bytes" and len(args) == 1:
             size = sized(args[0])
-            return size.scaled(_STRING).plus(given), Range(size.low, size.high * 4 & MAX)
+            return size.scaled(STRING).plus(given), Range(size.low, size.high * 4 & MAX)
         if overload_id == "bytes_to_string" and len(args) == 1:
             size = sized(args[0])
-            return size.scaled(_STRING).plus(given), Range(size.low // 4, size.high)
+            return size.scaled(STRING).plus(given), Range(size.low // 4, size.high)
         if overload_id == "strings_quote" and len(args) == 1:
             size = sized(args[0])
-            return size.scaled(_STRING).plus(given), Range(size.low + 2, size.high * 2 + 2 & MAX)
+            return size.scaled(STRING).plus(given), Range(size.low + 2, size.high * 2 + 2 & MAX)
         if overload_id in ("starts_with_string", "ends_with_string") and len(args) == 1:
-            return sized(args[0]).scaled(_STRING).plus(given), None
+            return sized(args[0]).scaled(STRING).plus(given), None
         if overload_id == "in_list":
             return sized(args[1]).scaled(1).plus(given), None
         if overload_id in ("matches", "matches_string"):
             value, pattern = (target, args[0]) if target is not None else (args[0], args[1])
-            scan = sized(value).plus(_ONE).scaled(_STRING)
-            return scan.times(sized(pattern).scaled(_REGEX)).plus(given), None
+            scan = sized(value).plus(ONE).scaled(STRING)
+            return scan.times(sized(pattern).scaled(REGEX)).plus(given), None
         if overload_id == "contains_string" and target is not None:
-            return sized(target).scaled(_STRING).times(sized(args[0]).scaled(_STRING)).plus(given), None
+            return sized(target).scaled(STRING).times(sized(args[0]).scaled(STRING)).plus(given), None
         if overload_id in ("logical_or", "logical_and"):
             return Range(costs[0].low, costs[0].plus(costs[1]).high), None
         if overload_id == "conditional":
@@ -373,11 +322,11 @@ class _Estimator:
             return self.addition(node, overload_id, args, given)
         if overload_id in _COMPARED:
             smallest = min(sized(args[0]).high, sized(args[1]).high)
-            return Range(1 if smallest > 0 else 0, smallest).scaled(_STRING).plus(given), None
-        return _ONE.plus(given), None
+            return Range(1 if smallest > 0 else 0, smallest).scaled(STRING).plus(given), None
+        return ONE.plus(given), None
 
     def conditional(self, node: Call, args: Sequence[Operand], costs: Sequence[Range]) -> tuple[Range, Range | None]:
-        size = (args[1].size or _UNKNOWN).union(args[2].size or _UNKNOWN)
+        size = (args[1].size or UNKNOWN).union(args[2].size or UNKNOWN)
         entry = self.entry(node.args[1])
         self.set_entry(node, None if entry is None else entry.union(self.entry(node.args[2])))
         return costs[0].plus(costs[1].union(costs[2])), size
@@ -385,12 +334,12 @@ class _Estimator:
     def addition(
         self, node: Call, overload_id: str, args: Sequence[Operand], given: Range
     ) -> tuple[Range, Range | None]:
-        size = (args[0].size or _UNKNOWN).plus(args[1].size or _UNKNOWN)
+        size = (args[0].size or UNKNOWN).plus(args[1].size or UNKNOWN)
         entry = self.entry(node.args[0])
         self.set_entry(node, None if entry is None else entry.union(self.entry(node.args[1])))
         if overload_id == "add_list":
-            return _ONE.plus(given), size
-        return size.scaled(_STRING).plus(given), size
+            return ONE.plus(given), size
+        return size.scaled(STRING).plus(given), size
 
 
 _COMPARED: Final = frozenset(
@@ -418,232 +367,6 @@ def _is_scalar(typ: Type) -> bool:
     if typ.kind in ("bool", "double", "duration", "int", "timestamp", "uint"):
         return True
     return typ.kind == "opaque" and typ.name == "optional_type" and _is_scalar(typ.params[0])
-
-
-# -- the extensions' own prices -------------------------------------------------------------------------------
-
-Price = tuple[Range, "Range | None"]
-
-
-def _whole(operand: Operand, default: int) -> int:
-    """The value of an integer literal."""
-    if isinstance(operand.node, Literal) and operand.node.value.__class__ is int:
-        return max(operand.node.value, 0)
-    return default
-
-
-def _allocating(size: Range, factor: float) -> Price:
-    return size.scaled(factor).plus(_ONE).plus(Range(_LIST_BASE, _LIST_BASE)), size
-
-
-def _extension(est: _Estimator, overload_id: str, target: Operand | None, args: Sequence[Operand]) -> Price | None:
-    if overload_id == "list_slice" and target is not None and len(args) == 2:
-        length = _whole(args[1], est.operand_size(target).high) - _whole(args[0], 0) & MAX
-        return _allocating(Range(length, length), 1)
-    if overload_id == "lists_range":
-        count = _whole(args[0], MAX)
-        return _allocating(Range(count, count), 1)
-    if overload_id == "list_reverse" and target is not None:
-        return _allocating(est.operand_size(target), 1)
-    if overload_id in ("list_flatten", "list_flatten_int") and target is not None:
-        depth = _whole(args[0], MAX) if args else 1
-        return _allocating(est.operand_size(target), float(depth))
-    if overload_id == "list_distinct" and target is not None:
-        size = est.operand_size(target)
-        return _allocating(size.times(size), 2.0)
-    if (
-        overload_id.startswith("list_")
-        and overload_id.endswith(("_sort", "_sortByAssociatedKeys"))
-        and target is not None
-    ):
-        sorted_by = args[0] if overload_id.endswith("Keys") else target
-        size = est.operand_size(sorted_by)
-        factor = 2.0 + (_STRING if overload_id.split("_")[1] in ("string", "bytes") else 0)
-        return _allocating(size.times(size), factor)
-    if overload_id.startswith("list_sets_") and len(args) == 2:
-        factor = 2 if overload_id == "list_sets_equivalent_list" else 1
-        product = est.operand_size(args[0]).times(est.operand_size(args[1]))
-        return product.scaled(factor).plus(_ONE), None
-    return None
-
-
-# -- Kubernetes' prices ---------------------------------------------------------------------------------------
-
-_UNIT: Final = frozenset(
-    [
-        "serviceAccount", "path", "group", "resource", "subresource", "namespace", "name", "allowed", "reason",
-        "error", "errored", "masked", "prefixLength", "family", "isUnspecified", "isLoopback",
-        "isLinkLocalMulticast", "isLinkLocalUnicast", "isGlobalUnicast", "format.named", "sign", "asInteger",
-        "isInteger", "asApproximateFloat", "isGreaterThan", "isLessThan", "compareTo", "add", "sub", "major",
-        "minor", "patch", "getScheme", "getHostname", "getHost", "getPort", "getEscapedPath", "getQuery",
-    ]
-)  # fmt: skip
-_WALKS: Final = frozenset({"isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes"})
-
-
-def _kubernetes(
-    est: _Estimator, function: str, overload_id: str, target: Operand | None, args: Sequence[Operand]
-) -> Price | None:
-    if function in _UNIT or overload_id == "cidr_ip":
-        return _ONE, None
-    if function in _WALKS and target is not None:
-        return _walk(est, function, target), None
-    if function == "_==_" and len(args) == 2:
-        return _same_type(args)
-    priced = _PRICES.get(function)
-    return None if priced is None else priced(est, overload_id, target, args)
-
-
-def _walk(est: _Estimator, function: str, target: Operand) -> Range:
-    size = est.operand_size(target)
-    if not target.type.params:
-        return size.times(_ONE) if function == "includes" else size.scaled(_STRING)
-    element = target.type.params[0]
-    each = _ONE
-    if element.kind in ("string", "bytes"):
-        path = (*target.path, "@items") if target.path else ()
-        each = each.plus((est.declared(path) or _UNKNOWN).scaled(_STRING))
-    return size.times(each)
-
-
-def _same_type(args: Sequence[Operand]) -> Price | None:
-    left, right = args[0].type, args[1].type
-    if left.name != right.name:
-        return None
-    if left.kind == "opaque" and left.name in ("net.IP", "net.CIDR"):
-        return _ONE, None
-    if left.name == "kubernetes.NamedFormat":
-        return Range(1, _MAX_FORMAT).scaled(_STRING), None
-    if left.name == "kubernetes.URL":
-        high = args[1].size.high if args[1].size is not None else 1
-        return Range(1, high).scaled(_STRING), None
-    if left.kind == "struct" and (
-        left.name in ("kubernetes.Quantity", "kubernetes.Semver") or "authorization" in left.name
-    ):
-        return _ONE, None
-    return None
-
-
-def _scan_argument(est: _Estimator, overload_id: str, target: Operand | None, args: Sequence[Operand]) -> Price | None:
-    return (est.operand_size(args[0]).scaled(_STRING), None) if args else None
-
-
-def _scan_url(est: _Estimator, overload_id: str, target: Operand | None, args: Sequence[Operand]) -> Price | None:
-    size = est.operand_size(args[0])
-    return size.scaled(_STRING), size
-
-
-def _transform(est: _Estimator, overload_id: str, target: Operand | None, args: Sequence[Operand]) -> Price | None:
-    if target is None:
-        return None
-    size = est.operand_size(target)
-    return size.scaled(_STRING), size
-
-
-def _replace(est: _Estimator, overload_id: str, target: Operand | None, args: Sequence[Operand]) -> Price | None:
-    if target is None or len(args) < 2:
-        return None
-    size, old, new = est.operand_size(target), est.operand_size(args[0]), est.operand_size(args[1])
-    kept_low = kept_high = 0
-    if old.low == 0:
-        count_high, kept_high = min(size.high + 1, MAX), size.high
-    elif new.high <= old.low:
-        count_high, kept_high = 0, size.high
-    else:
-        count_high = math.ceil(float(size.high) / float(old.low)) & MAX if size.high < MAX else MAX
-    if old.high == 0:
-        count_low, kept_low = min(size.low + 1, MAX), size.low
-    elif old.high <= new.low:
-        count_low, kept_low = 0, size.low
-    else:
-        count_low = math.ceil(float(size.low) / float(old.high))
-    result = Range(count_low, count_high).times(new).plus(Range(kept_low, kept_high))
-    return size.scaled(2 * _STRING), result
-
-
-def _split(est: _Estimator, overload_id: str, target: Operand | None, args: Sequence[Operand]) -> Price | None:
-    if target is None:
-        return None
-    size = est.operand_size(target)
-    most = size.high
-    if len(args) > 1 and isinstance(args[1].node, Literal) and args[1].node.value.__class__ is int:
-        most = args[1].node.value & MAX
-    return size.scaled(2 * _STRING), Range(0, most)
-
-
-def _join(est: _Estimator, overload_id: str, target: Operand | None, args: Sequence[Operand]) -> Price | None:
-    if target is None:
-        return None
-    count = est.operand_size(target)
-    total = _ZERO
-    if target.type.params:
-        path = (*target.path, "@items") if target.path else ()
-        total = count.times(est.declared(path) or _UNKNOWN)
-    if args:
-        between = Range(max(count.low - 1, 0), max(count.high - 1, 0))
-        total = total.plus(est.operand_size(args[0]).times(between))
-    return total.scaled(_STRING), total
-
-
-def _find(est: _Estimator, overload_id: str, target: Operand | None, args: Sequence[Operand]) -> Price | None:
-    if target is None or not args:
-        return None
-    size = est.operand_size(target)
-    price = size.plus(_ONE).scaled(_STRING).times(est.operand_size(args[0]).scaled(_REGEX))
-    return price, Range(0, size.high)
-
-
-def _canonical(est: _Estimator, overload_id: str, target: Operand | None, args: Sequence[Operand]) -> Price | None:
-    return est.operand_size(args[0]).scaled(2 * _STRING), None
-
-
-_ADDRESS: Final = Range(4, 16)
-
-
-def _contains_ip(est: _Estimator, overload_id: str, target: Operand | None, args: Sequence[Operand]) -> Price | None:
-    price = _ADDRESS.plus(_ADDRESS).scaled(_STRING)
-    if overload_id == "cidr_contains_ip_string":
-        price = price.plus(est.operand_size(args[0]).scaled(_STRING))
-    return price, None
-
-
-def _contains_cidr(est: _Estimator, overload_id: str, target: Operand | None, args: Sequence[Operand]) -> Price | None:
-    price = _ADDRESS.plus(_ADDRESS).scaled(_STRING).plus(_ADDRESS.scaled(_STRING)).plus(_ONE)
-    if overload_id == "cidr_contains_cidr_string":
-        price = price.plus(est.operand_size(args[0]).scaled(_STRING))
-    return price, None
-
-
-def _validate(est: _Estimator, overload_id: str, target: Operand | None, args: Sequence[Operand]) -> Price | None:
-    return est.operand_size(args[0]).scaled(_STRING).scaled(_MAX_FORMAT_REGEX * _REGEX), None
-
-
-def _selector(est: _Estimator, overload_id: str, target: Operand | None, args: Sequence[Operand]) -> Price | None:
-    size = est.operand_size(args[0])
-    requirements = size.scaled(0.5).scaled(50.0)
-    return Range(_LIST_BASE, _LIST_BASE).plus(size.scaled(_STRING)).plus(requirements), None
-
-
-def _authorize(est: _Estimator, overload_id: str, target: Operand | None, args: Sequence[Operand]) -> Price | None:
-    return Range(AUTHORIZATION_CHECK, AUTHORIZATION_CHECK), None
-
-
-_PRICES: Final = {
-    "check": _authorize,
-    "fieldSelector": _selector,
-    "labelSelector": _selector,
-    "url": _scan_url,
-    **dict.fromkeys(("lowerAscii", "upperAscii", "substring", "trim"), _transform),
-    "replace": _replace,
-    "split": _split,
-    "join": _join,
-    **dict.fromkeys(("find", "findAll"), _find),
-    **dict.fromkeys(("cidr", "isIP", "isCIDR", "ip", "quantity", "isQuantity", "semver", "isSemver"), _scan_argument),
-    "ip.isCanonical": _canonical,
-    "containsIP": _contains_ip,
-    "containsCIDR": _contains_cidr,
-    "validate": _validate,
-}
 
 
 def estimate(checked: Checked, env: Environment) -> Range:
