@@ -7,14 +7,14 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from drakit.api.gates import FeatureGates
-from drakit.apiserver.auth import ADMIN
+from drakit.apiserver.auth import ADMIN, AUTHENTICATED, UserInfo
 from drakit.apiserver.local import LocalTransport
 from drakit.apiserver.server import Server, Settings
 from drakit.client import Client, Informers, Plain, Resource, resource_of
 from drakit.client.transport import Transport
 from drakit.clock import VirtualClock
 from drakit.controllers.loop import Context
-from drakit.controllers.runner import Controller, build
+from drakit.controllers.runner import OWN_IDENTITY, Controller, build
 
 _QUIET_TURNS = 12
 
@@ -51,10 +51,13 @@ class Cluster:
 
     async def start(self) -> None:
         """A fresh process of controllers on the same server."""
-        transport: Transport = LocalTransport(self.server, ADMIN)
-        client = Client(self._wrap(transport) if self._wrap is not None else transport)
+        client = self._client_as("system:kube-controller-manager")
         informers = Informers(client, self.clock)
-        self.context = Context(client, informers, self.clock, gates=self.gates)
+        own = {
+            name: self._client_as(f"system:serviceaccount:kube-system:{account}")
+            for name, account in OWN_IDENTITY.items()
+        }
+        self.context = Context(client, informers, self.clock, gates=self.gates, clients=own)
         self.controllers = build(self.context, self._enabled)
         informers.start()
         syncing = asyncio.ensure_future(informers.wait_synced())
@@ -62,6 +65,11 @@ class Cluster:
             await self.clock.advance(0.1)
         self._tasks = [asyncio.ensure_future(controller.run()) for controller in self.controllers]
         await asyncio.sleep(0)
+
+    def _client_as(self, user: str) -> Client:
+        """With the rights that controllers have, not an administrator's."""
+        transport: Transport = LocalTransport(self.server, UserInfo(user, (AUTHENTICATED,)))
+        return Client(self._wrap(transport) if self._wrap is not None else transport)
 
     async def kill(self) -> None:
         """As a process dies: every task ends where it is."""

@@ -62,6 +62,10 @@ def _line(obj: Plain, ordered: list[str], names: dict[str, str]) -> str:
     body = {**{key: value for key, value in obj.items() if key != "metadata"}, "metadata": metadata}
     if isinstance(body.get("status"), dict):
         body["status"] = {key: value for key, value in body["status"].items() if key not in _DROPPED_STATUS}
+        completions = (obj.get("spec") or {}).get("completions")
+        if obj["kind"] == "Job" and completions and body["status"].get("succeeded", 0) > completions:
+            # One pod more than wanted, from a create whose answer got lost: Kubernetes has the event TooManySucceededPods for it.
+            body["status"]["succeeded"] = completions
         conditions = body["status"].get("conditions")
         if conditions:
             body["status"]["conditions"] = sorted(
