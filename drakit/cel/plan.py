@@ -74,10 +74,9 @@ class Frame:
         if self.cost > self.limit:
             raise CostExceeded("operation cancelled: actual cost limit exceeded", self.cost)
 
-    def turn(self) -> None:
-        """Called for every turn of a loop."""
-        self.turns += 1
-        if self.turns % _CHECK_EVERY == 0 and self.clock is not None and self.clock() > self.deadline:
+    def look_at_the_clock(self) -> None:
+        """Called now and then by loops."""
+        if self.clock is not None and self.clock() > self.deadline:
             raise Interrupted("operation interrupted: wall-clock budget exceeded", self.cost)
 
 
@@ -266,9 +265,17 @@ class Read:
         self.cost = 0 if isinstance(attribute, Conditional) else 1
 
     def run(self, frame: Frame) -> Any:
-        value = self.attribute.resolve(frame)
-        if self.cost:
-            frame.spend(1)
+        attribute = self.attribute
+        slot = attribute.slot
+        if slot is not None and not attribute.qualifiers:  # a loop variable: the most frequent step of all
+            value = frame.slots[slot.index]
+            if value is _UNSET:
+                value = slot.read(frame)
+        else:
+            value = attribute.resolve(frame)
+        frame.cost += self.cost
+        if frame.cost > frame.limit:
+            frame.spend(0)
         return value
 
 
@@ -306,6 +313,7 @@ class Call:
 
     def run(self, frame: Frame) -> Any:
         binding = self.binding
+        price = self.price
         values = []
         failed = None
         for arg in self.args:
@@ -317,7 +325,6 @@ class Call:
                     if len(values) < len(self.args):
                         return value  # the call is not reached, so it costs nothing
                     break
-        price = self.price
         if self.first and failed is None and price.__class__ is not int:
             frame.spend(price(values, None))  # type: ignore[operator]  # not a number, so a rule
             price = 0
@@ -331,7 +338,9 @@ class Call:
             except (AttributeError, TypeError, ValueError, OverflowError, LookupError) as error:
                 # A guard let through what the implementation cannot take; Go panics there.
                 result = Err(f"internal error: {error}")
-        frame.spend(price if price.__class__ is int else price(values, result))  # type: ignore[operator]  # a number or a rule
+        frame.cost += price if price.__class__ is int else price(values, result)  # type: ignore[operator]  # a number or a rule
+        if frame.cost > frame.limit:
+            frame.spend(0)
         return result
 
 
@@ -603,7 +612,9 @@ class Fold:
             if condition(frame) is False:
                 return
             slots[accu] = step(frame)
-            frame.turn()
+            frame.turns += 1
+            if frame.turns % _CHECK_EVERY == 0:
+                frame.look_at_the_clock()
 
 
 class Append:

@@ -133,6 +133,7 @@ def test_static_cost_is_the_worst_case() -> None:
     assert selector.max_cost >= selector.run(INPUT).cost > 0
 
 
+@pytest.mark.slow
 def test_cost_over_the_limit_ends_the_evaluation() -> None:
     selector = compile_selector("lists.range(1000).all(i, lists.range(1000).all(j, i + j >= 0))")
     assert selector.max_cost > 1_000_000
