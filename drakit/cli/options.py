@@ -10,14 +10,14 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drakit.api.gates import FeatureGates, GateError
 from drakit.api.registry import RuntimeConfig
 from drakit.cli.running import default_folder
-from drakit.client import Client
-from drakit.client.http import HttpTransport
-from drakit.client.kubeconfig import KubeconfigError, in_cluster, load
+
+if TYPE_CHECKING:
+    from drakit.client import Client
 
 __all__ = [
     "CommandError",
@@ -114,6 +114,11 @@ def set_up_logging(verbose: int) -> None:
 
 def connect(args: argparse.Namespace, agent: str) -> Client:
     """A client over HTTP for --kubeconfig and --context."""
+    # Late: `drakit up` and the help of any command do without an HTTP client, which takes long to import.
+    from drakit.client import Client
+    from drakit.client.http import HttpTransport
+    from drakit.client.kubeconfig import KubeconfigError, in_cluster, load
+
     try:
         inside = not args.kubeconfig and not os.environ.get("KUBECONFIG") and "KUBERNETES_SERVICE_HOST" in os.environ
         access = in_cluster() if inside else load(args.kubeconfig, context=args.context)

@@ -15,9 +15,6 @@ from lightkube.models.resource_v1 import ResourceClaim, ResourceSlice
 
 from drakit.api.errors import StatusError
 from drakit.cli import options, running
-from drakit.client import Client
-from drakit.client.http import HttpTransport
-from drakit.client.kubeconfig import load
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -55,6 +52,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def count(kubeconfig: str) -> dict[str, Any]:
+    from drakit.client import Client
+    from drakit.client.http import HttpTransport
+    from drakit.client.kubeconfig import load
+
     client = Client(HttpTransport(load(kubeconfig), user_agent="drakit-status"))
     try:
         nodes = (await client.list(Node)).items
