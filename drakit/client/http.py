@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import ssl
 import tempfile
 from collections.abc import AsyncIterator
@@ -28,7 +29,9 @@ from drakit.clock import Clock, SystemClock
 __all__ = ["HttpTransport"]
 
 _TIMEOUT = aiohttp.ClientTimeout(total=60, sock_connect=10)
-_WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=None)
+# A watch ends by itself after 5 to 10 minutes, at different times for different clients; a peer that died silently is noticed after 11.
+_WATCH_SECONDS = (300, 600)
+_WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=660)
 _CONNECTIONS = 100
 _DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _decode = msgspec.json.Decoder().decode
@@ -73,10 +76,11 @@ class HttpTransport:
 
     async def watch(self, request: Request) -> AsyncIterator[WatchItem]:
         session = await self._open()
+        seconds = str(random.randint(*_WATCH_SECONDS))  # noqa: S311  (spreads load, hides nothing)
         try:
             async with session.get(
                 self.access.server + request.path,
-                params=dict(request.query),
+                params={"timeoutSeconds": seconds, **request.query},
                 headers=await self._headers(request),
                 timeout=_WATCH_TIMEOUT,
                 proxy=self.access.proxy_url or None,

@@ -175,6 +175,7 @@ def test_headers_carry_identity(tmp_path: Path) -> None:
 
 def test_error_event_ends_a_watch() -> None:
     async def handler(request: web.Request) -> web.StreamResponse:
+        assert 300 <= int(request.query["timeoutSeconds"]) <= 600
         response = web.StreamResponse()
         response.content_type = "application/json"
         await response.prepare(request)
