@@ -71,14 +71,12 @@ async def count(kubeconfig: str) -> dict[str, Any]:
         for result in claim.status.allocation.devices.results or ()
         if not result.adminAccess
     }
+    published = [device for s in slices for device in (s.spec.devices if s.spec else None) or ()]
     return {
         "nodes": len(nodes),
         "pods": dict(Counter((pod.status.phase if pod.status else None) or "Unknown" for pod in pods)),
         "claims": {"total": len(claims), "allocated": len([c for c in claims if c.status and c.status.allocation])},
-        "devices": {
-            "published": sum(len((s.spec.devices if s.spec else None) or ()) for s in slices),
-            "held": len(held),
-        },
+        "devices": {"published": len(published), "held": len(held)},
     }
 
 

@@ -11,7 +11,7 @@ import os
 import random
 import ssl
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import suppress
 from typing import Any
 
@@ -74,7 +74,7 @@ class HttpTransport:
                 raise _unreachable(self.access.server, error) from error
         raise AssertionError("unreachable")
 
-    async def watch(self, request: Request) -> AsyncIterator[WatchItem]:
+    async def watch(self, request: Request) -> AsyncGenerator[WatchItem, None]:
         session = await self._open()
         seconds = str(random.randint(*_WATCH_SECONDS))  # noqa: S311  (spreads load, hides nothing)
         try:
