@@ -10,6 +10,7 @@ import pytest
 
 from drakit.allocator import Allocation, Failure, allocate
 from drakit.allocator.changes import apply
+from tests.allocator.objects import always_cutting
 from tests.vectors import DATA, SHARED, allocator
 
 OWN = DATA / "allocator.jsonl"
@@ -29,6 +30,19 @@ def test_recorded_answers_agree(name: str) -> None:
         pytest.skip("the recorded vectors are not beside the checkout; our own selection has run")
     outcome = allocator.check([RECORDED / name])
     assert outcome.mismatches == []
+
+
+def test_cutting_from_the_first_step_on_changes_no_answer() -> None:
+    with always_cutting():
+        assert allocator.check([OWN]).mismatches == []
+
+
+@pytest.mark.slow
+def test_cutting_from_the_first_step_on_changes_no_recorded_answer() -> None:
+    if not RECORDED.exists():
+        pytest.skip("the recorded vectors are not beside the checkout; our own selection has run")
+    with always_cutting():
+        assert allocator.check([RECORDED / "scenarios.jsonl.gz", RECORDED / "hard.jsonl.gz"]).mismatches == []
 
 
 def test_a_wrong_answer_is_noticed() -> None:
