@@ -11,18 +11,20 @@ import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from drakit.api.errors import StatusError
 from drakit.apiserver.node_proxy import NodeRequest, NodeStream
 from drakit.node import port_forward, remote_command
-from drakit.node.agent import Agent
 from drakit.node.errors import NodeError
 from drakit.node.logs import LogOptions, read
-from drakit.node.pod_worker import PodWorker
 from drakit.node.remote_command import CommandOptions
 from drakit.node.runtime import Stream
-from drakit.node.slots import Slot
+
+if TYPE_CHECKING:  # a cluster without a node of its own does not load the agent
+    from drakit.node.agent import Agent
+    from drakit.node.pod_worker import PodWorker
+    from drakit.node.slots import Slot
 
 __all__ = ["NodeApi", "PodApi", "RemoteNodes"]
 
