@@ -115,4 +115,4 @@ def test_recorded_refusals_are_explained_and_suggestions_help(every: int) -> Non
     seen = [_explain(RECORDED / name, every) for name in ("scenarios.jsonl.gz", "hard.jsonl.gz")]
     none, suggested = (sum(each[key] for each in seen) for key in ("none", "suggested"))
     # The rest: nodes without any device within reach, and devices that no change of the claims makes usable.
-    assert suggested / none > 0.97, f"{suggested} of {none}"
+    assert suggested / none > (0.98 if every == 1 else 0.9), f"{suggested} of {none}"
