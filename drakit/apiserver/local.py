@@ -7,7 +7,6 @@ ones, shared and never to be changed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 from drakit.api.errors import StatusError
@@ -18,7 +17,7 @@ from drakit.apiserver.rendering import bookmark_object, plain_answer
 from drakit.apiserver.routes import Route, verb_of
 from drakit.apiserver.verbs.reading import WatchStart
 from drakit.apiserver.watchers import Watcher
-from drakit.client.transport import Request, Response, WatchItem
+from drakit.client.transport import Request, Response, WatchItem, WatchStream
 
 if TYPE_CHECKING:
     from drakit.apiserver.server import Server
@@ -33,6 +32,7 @@ class LocalTransport:
 
     def __init__(self, server: Server, user: UserInfo, *, agent: str = "") -> None:
         self._ctx = server.context
+        self._server = server
         self._user = user
         self._agent = agent or user.name.rpartition(":")[2]
         self._watches: set[_LocalWatch] = set()
@@ -58,13 +58,26 @@ class LocalTransport:
         call = self._call(request, watch=False)
         if call.subresource in NODE_SUBRESOURCES:
             raise StatusError.bad_request(f"pods/{call.subresource} is a stream: use an HTTP connection")
-        answer = dispatch(self._ctx, call)
+        answer = self._dispatch(call)
         assert isinstance(answer, Answer)
         if answer.version > self._ctx.store.durable:
             await self._ctx.store.settled(answer.version)
         return Response(answer.code, plain_answer(call, answer), tuple(call.warnings))
 
-    def watch(self, request: Request) -> AsyncIterator[WatchItem]:
+    def _dispatch(self, call: Call) -> Answer | WatchStart:
+        audit = self._server.audit
+        if audit is None:
+            return dispatch(self._ctx, call)
+        asked = call.question()
+        try:
+            answer = dispatch(self._ctx, call)
+        except StatusError as error:
+            audit.record(asked, error.code, reason=error.reason, annotations=call.annotations)
+            raise
+        audit.record(asked, answer.code if isinstance(answer, Answer) else 200, annotations=call.annotations)
+        return answer
+
+    def watch(self, request: Request) -> WatchStream:
         return _LocalWatch(self, request)
 
     async def close(self) -> None:
@@ -92,7 +105,7 @@ class _LocalWatch:
 
     async def _begin(self) -> None:
         call = self._call = self._transport._call(self._request, watch=True)
-        start = dispatch(self._ctx, call)
+        start = self._transport._dispatch(call)
         assert isinstance(start, WatchStart)
         self._start = start
         self._watcher = Watcher(start.namespace, start.selection, self._wake, after=start.after, limit=_QUEUE)

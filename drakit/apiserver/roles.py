@@ -100,10 +100,8 @@ _CONTROLLERS = (
     *_REVIEWS,
     "list watch get | * | *",
     f"{READ_WRITE} | coordination.k8s.io | leases",
-    "create update patch delete | core | pods serviceaccounts configmaps secrets",
+    "create update patch delete | core | pods serviceaccounts configmaps persistentvolumeclaims",
     "update patch | core | pods/status pods/finalizers nodes nodes/status namespaces/status resourcequotas/status",
-    "create | core | pods/eviction serviceaccounts/token",
-    "update | core | namespaces/finalize namespaces",
     "update patch create delete | apps | replicasets controllerrevisions",
     "update patch | apps | replicasets/status deployments deployments/status statefulsets statefulsets/status daemonsets"
     " daemonsets/status deployments/finalizers replicasets/finalizers statefulsets/finalizers daemonsets/finalizers",
@@ -115,8 +113,25 @@ _CONTROLLERS = (
     " resourcepoolstatusrequests/status",
     "delete | resource.k8s.io | resourceslices resourcepoolstatusrequests",
     "update patch | scheduling.k8s.io | podgroups/status",
-    "delete deletecollection update patch | * | *",  # the garbage collector and namespace deletion
-    "escalate update patch | rbac.authorization.k8s.io | clusterroles",  # aggregation
+)
+# These two work on whatever kinds the server offers; their accounts hold nothing else.
+_GARBAGE_COLLECTOR = (_EVENTS, "get list watch patch update delete | * | *")
+_NAMESPACES = (
+    "get list watch update delete | core | namespaces",
+    "update patch | core | namespaces/finalize namespaces/status",
+    "get list delete deletecollection | * | *",
+)
+# What plays nodes for a cluster on one machine; each simulated node then writes as itself.
+_SIMULATOR = ("get create | resource.k8s.io | deviceclasses", "get patch | core | nodes")
+# The simulated drivers of `drakit up --machine`.
+_DRIVER = (
+    _EVENTS,
+    f"{READ} create update patch delete | resource.k8s.io | resourceslices",
+    f"{READ} | resource.k8s.io | resourceclaims",
+    "get create | resource.k8s.io | deviceclasses",
+    "update patch | resource.k8s.io | resourceclaims/status",
+    "arbitrary-node:update arbitrary-node:patch | resource.k8s.io | resourceclaims/driver",
+    "get | core | nodes pods",
 )
 _HEALTH = "/livez /readyz /healthz"
 
@@ -168,6 +183,10 @@ _ROLES: dict[str, tuple[tuple[str, ...], dict[str, str], str]] = {
     ),
     "system:kube-scheduler": (_SCHEDULER, {}, ""),
     "system:kube-controller-manager": (_CONTROLLERS, {}, ""),
+    "system:controller:generic-garbage-collector": (_GARBAGE_COLLECTOR, {}, ""),
+    "system:controller:namespace-controller": (_NAMESPACES, {}, ""),
+    "system:drakit:simulator": (_SIMULATOR, {}, ""),
+    "system:drakit:driver": (_DRIVER, {}, ""),
 }
 
 # role -> subjects
@@ -179,6 +198,10 @@ _BINDINGS: dict[str, tuple[tuple[str, str], ...]] = {
     "system:public-info-viewer": (("Group", "system:authenticated"), ("Group", "system:unauthenticated")),
     "system:kube-controller-manager": (("User", "system:kube-controller-manager"),),
     "system:kube-scheduler": (("User", "system:kube-scheduler"),),
+    "system:controller:generic-garbage-collector": (("ServiceAccount", "generic-garbage-collector"),),
+    "system:controller:namespace-controller": (("ServiceAccount", "namespace-controller"),),
+    "system:drakit:simulator": (("User", "system:drakit-simulator"),),
+    "system:drakit:driver": (("User", "system:drakit-driver"),),
     "system:node": (),
     "system:service-account-issuer-discovery": (("Group", "system:serviceaccounts"),),
 }
@@ -246,7 +269,13 @@ def cluster_role_bindings() -> list[dict[str, Any]]:
             "kind": "ClusterRoleBinding",
             "metadata": _metadata(name, {}),
             "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
-            "subjects": [{"apiGroup": group, "kind": kind, "name": subject} for kind, subject in subjects],
+            "subjects": [_subject(kind, subject) for kind, subject in subjects],
         }
         for name, subjects in _BINDINGS.items()
     ]
+
+
+def _subject(kind: str, name: str) -> dict[str, Any]:
+    if kind == "ServiceAccount":
+        return {"kind": kind, "name": name, "namespace": "kube-system"}
+    return {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name}

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drakit.api.gates import FeatureGates
 from drakit.api.registry import RuntimeConfig
@@ -25,11 +25,13 @@ from drakit.clock import Clock, SystemClock
 from drakit.controllers import runner
 from drakit.controllers.loop import Context
 from drakit.drivers import profiles
-from drakit.drivers.machine import Machine
 from drakit.node.api import NodeApi
 from drakit.node.remote import RemoteNodes
 from drakit.node.simulated import SimulatedNodes
 from drakit.scheduler import Policy, Scheduler
+
+if TYPE_CHECKING:
+    from drakit.drivers.machine import Machine
 
 __all__ = ["Cluster", "Options"]
 
@@ -56,6 +58,7 @@ class Options:
     machine_root: Path | None = None  # where the node keeps its files; None: a temporary folder
     listen: bool = True
     tls: bool = True
+    audit_log: Path | None = None
 
 
 class Cluster:
@@ -72,13 +75,14 @@ class Cluster:
             runtime_config=self.options.runtime_config,
             listen=self.options.listen,
             tls=self.options.tls,
+            audit_log=self.options.audit_log,
         )
         self.profile = profiles.load(self.options.profile) if self.options.nodes or self.options.machine else None
         self.node_api = NodeApi()  # kubectl logs, exec, … of pods on this machine's own node
         self.server = Server(settings, clock=self.clock, node_proxy=self.node_api)
         self.node_api.remote = RemoteNodes(self.client("system:drakit", MASTERS), self.clock)
         # One cache of everything for all components; each writes under its own name.
-        self.informers = Informers(self.client("system:drakit", MASTERS), self.clock)
+        self.informers = Informers(self.client("system:kube-controller-manager"), self.clock)
         self.scheduler: Scheduler | None = None
         self.nodes: SimulatedNodes | None = None
         self.machine: Machine | None = None
@@ -87,6 +91,10 @@ class Cluster:
 
     def client(self, user: str, *groups: str) -> Client:
         return Client(LocalTransport(self.server, UserInfo(user, (*groups, AUTHENTICATED))))
+
+    def _account(self, name: str) -> Client:
+        user = f"system:serviceaccount:kube-system:{name}"
+        return self.client(user, "system:serviceaccounts", "system:serviceaccounts:kube-system")
 
     @property
     def admin(self) -> Client:
@@ -111,7 +119,10 @@ class Cluster:
         self.informers.start()
         if options.controllers:
             client = self.client("system:kube-controller-manager")
-            context = Context(client, self.informers, self.clock, gates=options.gates, root_ca=self._root_ca)
+            own = {name: self._account(account) for name, account in runner.OWN_IDENTITY.items()}
+            context = Context(
+                client, self.informers, self.clock, gates=options.gates, root_ca=self._root_ca, clients=own
+            )
             names = options.controllers
             self._spawn(
                 "controllers", lambda: runner.run(client, self.informers, self.clock, enabled=names, context=context)
@@ -131,12 +142,13 @@ class Cluster:
             await self._start_machine()
         if self.profile is not None and options.nodes:
             self.nodes = SimulatedNodes(
-                self.client("system:drakit-nodes", MASTERS),
+                self.client("system:drakit-simulator"),
                 self.informers,
                 self.profile,
                 options.nodes,
                 pod_seconds=options.pod_seconds,
                 clock=self.clock,
+                node_client=lambda name: self.client(f"system:node:{name}", "system:nodes"),
             )
             self._spawn("nodes", self.nodes.run)
             await self.nodes.published.wait()
@@ -147,6 +159,8 @@ class Cluster:
         if root is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="drakit-")
             root = Path(self._temporary.name)
+        from drakit.drivers.machine import Machine  # late: gRPC takes longer to import than the rest of the cluster
+
         self.machine = Machine(
             self.client,
             self.options.machine_name,

@@ -60,6 +60,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--kubeconfig", type=Path, metavar="FILE", help="where to write it (default: in the state folder)"
     )
+    parser.add_argument(
+        "--audit-log", type=Path, metavar="FILE", help="append one JSON line per request: who, what, verdict"
+    )
     parser.add_argument("--no-scheduler", action="store_true", help="leave scheduling to another one")
     options.add_controllers(parser)
     options.add_gates(parser)
@@ -131,6 +134,7 @@ def compose(args: argparse.Namespace, folder: Path, progress: Callable[[str], No
         policy=Policy(placement=args.placement),
         scheduler=not args.no_scheduler,
         controllers=tuple(options.parse_controllers(args.controllers)),
+        audit_log=args.audit_log,
     )
     try:
         return Cluster(settings, progress=progress)

@@ -32,7 +32,7 @@ from drakit.controllers.slices import SliceCleaner
 from drakit.controllers.statefulsets import StatefulSetController
 from drakit.controllers.ttl import TtlController
 
-__all__ = ["CONTROLLERS", "NAMES", "Controller", "build", "run"]
+__all__ = ["CONTROLLERS", "NAMES", "OWN_IDENTITY", "Controller", "build", "run"]
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +67,12 @@ CONTROLLERS: tuple[Callable[[Context], Controller], ...] = (
     DisruptionController,
 )
 NAMES: tuple[str, ...] = tuple(str(controller.name) for controller in CONTROLLERS)  # type: ignore[attr-defined]  # they are classes
+
+# Controllers that may delete anything have an account each (in kube-system), so that the others need not hold that right.
+OWN_IDENTITY = {
+    GarbageCollector.name: "generic-garbage-collector",
+    NamespaceController.name: "namespace-controller",
+}
 
 
 def build(context: Context, enabled: Collection[str] | None = None) -> list[Controller]:

@@ -67,7 +67,7 @@ class Machine:
             self._api.add(self.agent)
         if self._profile is None:
             return
-        client = self._client("system:drakit-driver", "system:masters")
+        client = self._client("system:drakit-driver")
         for body in self._profile.device_classes():
             try:
                 await client.create(body)

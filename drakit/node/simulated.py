@@ -14,6 +14,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from datetime import datetime
+from functools import cache
 from heapq import heappop, heappush
 from itertools import count
 from typing import Any, Protocol
@@ -62,8 +63,11 @@ class SimulatedNodes:
         prefix: str = "node",
         pod_seconds: float = 2.0,
         clock: Clock | None = None,
+        node_client: Callable[[str], Client] | None = None,
     ) -> None:
+        """`client` makes device classes and takes the taint of new nodes away; `node_client` gives each node its own identity."""
         self._client, self._informers, self._profile = client, informers, profile
+        self._of = cache(node_client or (lambda name: client))
         self._clock = clock or SystemClock()
         width = max(len(str(nodes - 1)), 1)
         self.names = [f"{prefix}-{index:0{width}}" for index in range(nodes)]
@@ -113,20 +117,20 @@ class SimulatedNodes:
             body["status"]["conditions"] = self._conditions()
             body["status"]["nodeInfo"] = _node_info(body)
             body["status"]["addresses"] = [{"type": "Hostname", "address": name}]
-            node = await self._create_or_keep(body)
+            node = await self._create_or_keep(body, self._of(name))
             if any(taint["key"] == NOT_READY for taint in (node.get("spec") or {}).get("taints") or ()):
                 await self._client.patch_plain(NODES, name, {"spec": {"taints": None}})
             for slice_ in self._profile.slices(name, index, uid=node["metadata"]["uid"]):
-                await self._create_or_keep(slice_)
+                await self._create_or_keep(slice_, self._of(name))
 
-    async def _create_or_keep(self, body: Plain) -> Plain:
-        resource = resource_of_plain(body)
+    async def _create_or_keep(self, body: Plain, client: Client | None = None) -> Plain:
+        resource, client = resource_of_plain(body), client or self._client
         try:
-            return await self._client.create_plain(resource, body)
+            return await client.create_plain(resource, body)
         except StatusError as error:
             if error.code != 409:
                 raise
-            return await self._client.get_plain(resource, body["metadata"]["name"])
+            return await client.get_plain(resource, body["metadata"]["name"])
 
     def _conditions(self) -> list[Plain]:
         now = _stamp(self._clock.now())
@@ -158,7 +162,7 @@ class SimulatedNodes:
             "spec": {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": now},
         }
         try:
-            await self._client.patch_plain(
+            await self._of(name).patch_plain(
                 LEASES, name, {"spec": {"renewTime": now}}, namespace="kube-node-lease", kind="merge"
             )
         except StatusError as error:
@@ -166,7 +170,7 @@ class SimulatedNodes:
                 log.warning("heartbeat of %s: %s", name, error)
                 return
             with suppress(StatusError):
-                await self._client.create_plain(LEASES, body, namespace="kube-node-lease")
+                await self._of(name).create_plain(LEASES, body, namespace="kube-node-lease")
 
     # -- time
 
@@ -288,11 +292,14 @@ class SimulatedNodes:
     async def _end(self, pod: Pod) -> None:
         assert pod.metadata is not None
         name, namespace, uid = pod.metadata.name or "", pod.metadata.namespace, pod.metadata.uid or ""
-        await self._client.delete(Pod, name, namespace=namespace, uid=uid, grace_seconds=0)
+        await self._own(pod).delete(Pod, name, namespace=namespace, uid=uid, grace_seconds=0)
+
+    def _own(self, pod: Pod) -> Client:
+        return self._of((pod.spec.nodeName if pod.spec else None) or "")
 
     async def _patch(self, pod: Pod, status: Plain) -> None:
         assert pod.metadata is not None
-        await self._client.patch_plain(
+        await self._own(pod).patch_plain(
             PODS,
             pod.metadata.name or "",
             {"metadata": {"uid": pod.metadata.uid}, "status": status},
