@@ -1,7 +1,8 @@
 """Controllers under load, with counts of their work: a Deployment from 0 to 5,000 and back, a Job of 5,000 pods, claims from templates.
 
-One process with the embedded server; a stand-in for scheduler and nodes sets pods Running or Succeeded. `reconciles` and `requests` per pod
-show that no controller works in proportion to all objects for one event: they stay the same for 500 and 5,000 pods.
+A whole cluster in one process (embedded server, scheduler, simulated nodes) and all controllers. `requests/pod` and `reconciles/pod` are
+those of the controllers: they stay the same for 500 and 5,000 pods, because no controller works in proportion to all objects for one
+event. CPU is of the whole process.
 
     python bench/controllers.py [PODS …]
 """
@@ -14,7 +15,7 @@ import resource
 import sys
 import time
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import uvloop
@@ -23,52 +24,23 @@ from lightkube.models.batch_v1 import Job
 from lightkube.models.core_v1 import Pod
 from lightkube.models.resource_v1 import ResourceClaim
 
-from drakit.api.errors import StatusError
 from drakit.apiserver.auth import ADMIN
 from drakit.apiserver.local import LocalTransport
-from drakit.apiserver.server import Server, Settings
-from drakit.client import Client, Informers, Plain, Request, Response, resource_of
+from drakit.cli.cluster import Cluster, Options
+from drakit.client import Client, Plain, Request, Response, resource_of
 from drakit.controllers.loop import Context
 from drakit.controllers.runner import Controller, build
 
 PODS = resource_of(Pod)
-WORKLOADS = (
-    "deployment-controller", "replicaset-controller", "job-controller", "resourceclaim-controller", "garbage-collector-controller",
-    "disruption-controller", "resourcequota-controller", "pod-garbage-collector-controller", "device-taint-eviction-controller",
-)  # fmt: skip
+NODES = 100
 
 
 class Counting(LocalTransport):
-    def __init__(self, server: Server) -> None:
-        super().__init__(server, ADMIN)
-        self.counts: Counter[str] = Counter()
+    counts: Counter[str]
 
     async def request(self, request: Request) -> Response:
         self.counts[request.method] += 1
         return await super().request(request)
-
-
-class Nodes:
-    """Sets the phase of every pod that appears."""
-
-    def __init__(self, client: Client, informers: Informers) -> None:
-        self._client = client
-        self._queue: asyncio.Queue[Plain] = asyncio.Queue()
-        self._pods = informers.plain(Pod)
-        self._pods.add_handler(self._queue.put_nowait)
-
-    async def run(self) -> None:
-        while True:
-            pod = await self._queue.get()
-            owner = (pod["metadata"].get("ownerReferences") or [{}])[0].get("kind")
-            phase, ready = ("Succeeded", "False") if owner == "Job" else ("Running", "True")
-            condition = {"type": "Ready", "status": ready, "lastTransitionTime": "2026-01-01T00:00:00Z"}
-            patch = {"status": {"phase": phase, "conditions": [condition]}}
-            name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
-            with suppress(StatusError):  # deleted meanwhile
-                await self._client.patch_plain(
-                    PODS, name, patch, namespace=namespace, kind="strategic", subresource="status"
-                )
 
 
 @dataclass
@@ -76,7 +48,7 @@ class Measure:
     controllers: list[Controller]
     transport: Counting
 
-    async def stage(self, title: str, pods: int, done) -> None:  # type: ignore[no-untyped-def]
+    async def stage(self, title: str, pods: int, done: Callable[[], bool]) -> None:
         before = {controller.name: controller.loop.reconciles for controller in self.controllers}
         self.transport.counts.clear()
         start, cpu = time.perf_counter(), time.process_time()
@@ -91,88 +63,85 @@ class Measure:
         requests = sum(self.transport.counts.values())
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(
-            f"{title:<28} {seconds:6.2f} s  {pods / seconds:7.0f} pods/s  {cpu / pods * 1e6:5.0f} us CPU/pod  "
-            f"requests/pod {requests / pods:5.2f} {dict(self.transport.counts)}  "
-            f"reconciles/pod {sum(work.values()) / pods:5.2f} {work}  peak {memory:.0f} MB",
+            f"{title:<24} {seconds:6.2f} s  {pods / seconds:5.0f} pods/s  {cpu / pods * 1e6:5.0f} us CPU/pod  "
+            f"requests/pod {requests / pods:4.2f}  reconciles/pod {sum(work.values()) / pods:4.2f}  peak {memory:.0f} MB\n"
+            f"{'':24} {dict(self.transport.counts)} {work}",
             flush=True,
         )
 
 
 def template(**spec: object) -> Plain:
-    return {
-        "metadata": {"labels": {"app": "x"}},
-        "spec": {"terminationGracePeriodSeconds": 0, "containers": [{"name": "c", "image": "i"}], **spec},
-    }
+    body = {"terminationGracePeriodSeconds": 0, "containers": [{"name": "c", "image": "i"}], **spec}
+    return {"metadata": {"labels": {"app": "x"}}, "spec": body}
 
 
 async def bench(pods: int) -> None:
-    server = Server(Settings(listen=False))
-    await server.start()
-    transport = Counting(server)
-    client = Client(transport)
-    informers = Informers(client)
-    context = Context(client, informers)
-    controllers = build(context, WORKLOADS)
-    nodes = Nodes(Client(LocalTransport(server, ADMIN)), informers)
-    informers.start()
-    await informers.wait_synced()
-    tasks = [asyncio.ensure_future(each.run()) for each in (*controllers, nodes)]
-    measure = Measure(controllers, transport)
-    deployments, jobs, claims = informers.plain(Deployment), informers.plain(Job), informers.plain(ResourceClaim)
-    all_pods = informers.plain(Pod)
-    await informers.wait_synced()
+    async with Cluster(Options(listen=False, nodes=NODES, pod_seconds=0.2, controllers=False)) as cluster:
+        transport = Counting(cluster.server, ADMIN)
+        transport.counts = Counter()
+        client = Client(transport)
+        controllers = build(Context(client, cluster.informers))
+        await cluster.informers.wait_synced()
+        tasks = [asyncio.ensure_future(controller.run()) for controller in controllers]
+        try:
+            await stages(cluster, Measure(controllers, transport), cluster.admin, pods)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-    def status(informer, name: str) -> Plain:  # type: ignore[no-untyped-def]
-        return (informer.get(f"default/{name}") or {}).get("status") or {}
+
+async def stages(cluster: Cluster, measure: Measure, user: Client, pods: int) -> None:
+    informers = cluster.informers
+    deployments, jobs, claims, all_pods = (informers.plain(model) for model in (Deployment, Job, ResourceClaim, Pod))
+
+    def deployment() -> Plain:
+        return (deployments.get("default/d") or {}).get("status") or {}
+
+    def job() -> Plain:
+        return (jobs.get("default/j") or {}).get("status") or {}
 
     body: Plain = {"selector": {"matchLabels": {"app": "x"}}, "replicas": 0, "template": template()}
-    await client.create(
+    await user.create(
         {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "default"}, "spec": body}
     )
-    await client.patch(Deployment, "d", {"spec": {"replicas": pods}}, namespace="default")
+    await user.patch(Deployment, "d", {"spec": {"replicas": pods}}, namespace="default")
+    await measure.stage(f"Deployment 0 -> {pods}", pods, lambda: deployment().get("availableReplicas") == pods)
+    await user.patch(Deployment, "d", {"spec": {"replicas": 0}}, namespace="default")
+    await measure.stage(f"Deployment {pods} -> 0", pods, lambda: not deployment().get("replicas") and not len(all_pods))
+    spec = {"completions": pods, "parallelism": min(pods, 1000), "template": template(restartPolicy="Never")}
+    await user.create(
+        {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "default"}, "spec": spec}
+    )
+    await measure.stage(f"Job of {pods}", pods, lambda: job().get("completionTime") is not None)
+    assert job()["succeeded"] == pods, job()
+    await claims_of_gated_pods(user, measure, claims, pods)
+
+
+async def claims_of_gated_pods(user: Client, measure: Measure, claims, pods: int) -> None:  # type: ignore[no-untyped-def]
+    """Pods with a scheduling gate: only the claim controller works."""
+    spec = {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}}
+    metadata = {"name": "t", "namespace": "default"}
+    await user.create(
+        {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": metadata, "spec": spec}
+    )
+    gated = template(
+        resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "t"}], schedulingGates=[{"name": "bench"}]
+    )["spec"]
+
+    async def create() -> None:
+        for number in range(pods):
+            name = {"name": f"p{number}", "namespace": "default"}
+            await user.create_plain(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": name, "spec": gated})
+            if number % 16 == 0:
+                await asyncio.sleep(0)
+
+    creating = asyncio.ensure_future(create())
+    idle = [controller.loop for controller in measure.controllers]
     await measure.stage(
-        f"Deployment 0 -> {pods}", pods, lambda: status(deployments, "d").get("availableReplicas") == pods
+        f"{pods} gated pods, claims", pods, lambda: len(claims) == pods and all(loop.idle for loop in idle)
     )
-    await client.patch(Deployment, "d", {"spec": {"replicas": 0}}, namespace="default")
-    await measure.stage(
-        f"Deployment {pods} -> 0", pods, lambda: not status(deployments, "d").get("replicas") and not len(all_pods)
-    )
-    await client.create(
-        {
-            "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "default"},
-            "spec": {"completions": pods, "parallelism": 100, "template": template(restartPolicy="Never")},
-        }
-    )  # fmt: skip
-    await measure.stage(f"Job of {pods}", pods, lambda: status(jobs, "j").get("completionTime") is not None)
-    assert status(jobs, "j")["succeeded"] == pods, status(jobs, "j")
-    spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
-    await client.create(
-        {
-            "apiVersion": "resource.k8s.io/v1",
-            "kind": "ResourceClaimTemplate",
-            "metadata": {"name": "t", "namespace": "default"},
-            "spec": {"spec": spec},
-        }
-    )
-    entry = [{"name": "gpu", "resourceClaimTemplateName": "t"}]
-    for number in range(pods):
-        await client.create_plain(
-            PODS,
-            {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "metadata": {"name": f"p{number}", "namespace": "default"},
-                "spec": {**template()["spec"], "resourceClaims": entry},
-            },
-        )
-    await measure.stage(
-        f"claims for {pods} pods", pods, lambda: len(claims) == pods and all(each.loop.idle for each in controllers)
-    )
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    await informers.stop()
-    await server.stop()
+    await creating
 
 
 if __name__ == "__main__":
