@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -250,6 +251,7 @@ def main() -> int:
     parser.add_argument("--large", action="store_true", help="also 500 nodes x 2,500 pods")
     parser.add_argument("--huge", action="store_true", help="also 5,000 nodes x 10,000 pods")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the cluster is stopped, too
     runs = [(shape, shape, 100, 200 if shape == "match" else 500) for shape in args.shapes.split(",") if shape]
     runs += [("large", "plain", 500, 2500)] if args.large else []
     runs += [("huge", "plain", 5000, 10000)] if args.huge else []
