@@ -102,6 +102,7 @@ async def check(cri_endpoint: str) -> int:
 
 
 async def serve(args: argparse.Namespace, client: Client, stopped: asyncio.Event) -> None:
+    from drakit.api.errors import StatusError
     from drakit.driver import DriverError, Plugin
     from drakit.driver.injection import CDI_DIRECTORIES
     from drakit.drivers import profiles
@@ -132,9 +133,10 @@ async def serve(args: argparse.Namespace, client: Client, stopped: asyncio.Event
                 plugin = Plugin(driver, client, name, kubelet_directory=args.root, cdi_directory=directories[-1])
                 await plugin.start()
                 plugins.append(plugin)
-    except (NodeError, DriverError, profiles.ProfileError) as error:
+    except (NodeError, DriverError, StatusError, profiles.ProfileError) as error:
         await agent.stop()
         await api.stop()
+        await client.transport.close()
         raise options.CommandError(str(error)) from error
     assert agent.info is not None
     print(f"node {name} runs with {agent.info.name} {agent.info.version}; files in {args.root}", flush=True)

@@ -34,6 +34,11 @@ class MonitorClient:
         self._task: asyncio.Task[None] | None = None
         self._child = 0  # the monitor, when this agent started it
 
+    @property
+    def fresh(self) -> bool:
+        """No monitor was running: whatever records say, no container of ours does either."""
+        return self._child != 0
+
     async def start(self) -> None:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self._directory / monitor.SOCKET

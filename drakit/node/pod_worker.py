@@ -229,6 +229,7 @@ class PodWorker:
             return
         if self.orphans:
             self._event("Normal", "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
+            await self._remove_orphans()
         await self.node.claims.prepare(self.pod)
         self._sandbox = self._sandbox_config()
         self._sandbox_id, self._pod_ip = await self.node.runtime.run_sandbox(self._sandbox)
@@ -323,9 +324,7 @@ class PodWorker:
     async def _end(self) -> bool:
         """Stops, unprepares, tells; True when nothing is left to do for this pod."""
         await self._stop_containers()
-        for record in self.orphans:
-            await self.node.runtime.remove_sandbox(record.sandbox_id)
-        self.orphans.clear()
+        await self._remove_orphans()
         if not self._unprepared:
             await self.node.claims.unprepare(self.uid)
             self._unprepared = True
@@ -342,6 +341,11 @@ class PodWorker:
         if self._sandbox_id:
             await self.node.runtime.stop_sandbox(self._sandbox_id)
         return False
+
+    async def _remove_orphans(self) -> None:
+        while self.orphans:
+            await self.node.runtime.remove_sandbox(self.orphans[-1].sandbox_id)
+            self.orphans.pop()
 
     async def _stop_containers(self) -> None:
         """Ordinary containers together, then sidecars in reverse order; a shorter grace that arrives meanwhile counts."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 
 import pytest
 
+from drakit.drivers.machine import Machine as Local
 from drakit.workload import decode
 from tests.node import seeds
 from tests.node.machine import Machine, run
@@ -165,27 +168,14 @@ spec:
 """
 
 
-def test_containers_survive_the_agent(tmp_path: object) -> None:
+@runtimes
+def test_containers_survive_the_agent(runtime: str) -> None:
     """An agent that goes away and comes back finds its pod running, and its logs whole."""
 
     async def test(machine: Machine) -> None:
         await machine.apply(seeds.METADATA_READER)
         before = await machine.logs("gpu-metadata-reader", "LATEST-GPU-MODEL")
-        local = machine.cluster.machine
-        assert local is not None
-        await local.stop(kill=False)
-        from drakit.drivers.machine import Machine as Local
-
-        again = Local(
-            machine.cluster.client,
-            "this-machine",
-            local.root,
-            profile=machine.cluster.profile,
-            runtime="oci",
-            api=machine.cluster.node_api,
-        )
-        machine.cluster.machine = again
-        await again.start()
+        await restart(machine, runtime)
         assert await machine.logs("gpu-metadata-reader", "LATEST-GPU-MODEL") == before
         status = json.loads(await machine.kubectl("get", "pod", "gpu-metadata-reader", "-o", "json"))["status"]
         assert status["containerStatuses"][0]["restartCount"] == 0
@@ -193,7 +183,80 @@ def test_containers_survive_the_agent(tmp_path: object) -> None:
         await machine.kubectl("delete", "pod", "gpu-metadata-reader", "--grace-period=1")
         assert machine.claim_files() == []
 
+    run(test, runtime)
+
+
+@runtimes
+def test_pods_are_set_up_anew_after_a_reboot(runtime: str) -> None:
+    """All processes are gone and /var/run is empty: sandbox, claim and container are made again."""
+
+    async def test(machine: Machine) -> None:
+        await machine.apply(seeds.GPU_TEST_POD)
+        await machine.logs("gpu-test-pod", "GB200")
+        await restart(machine, runtime, reboot=True)
+
+        async def running_again() -> bool:
+            status = json.loads(await machine.kubectl("get", "pod", "gpu-test-pod", "-o", "json"))["status"]
+            (container,) = status["containerStatuses"]
+            return container["restartCount"] == 1 and "running" in container["state"]
+
+        await machine.until(running_again, "the second run")
+        assert "GB200" in await machine.logs("gpu-test-pod", "GB200")
+        assert "SandboxChanged" in await machine.kubectl("get", "events")
+        await machine.kubectl("delete", "pod", "gpu-test-pod", "--grace-period=1")
+        assert machine.claim_files() == []
+
+    run(test, runtime)
+
+
+async def restart(machine: Machine, runtime: str, *, reboot: bool = False) -> None:
+    local = machine.cluster.machine
+    assert local is not None
+    await local.stop(kill=False)
+    if reboot:
+        monitor = local.agent.runtime._monitor._child  # type: ignore[attr-defined]
+        os.kill(monitor, signal.SIGKILL)
+        await asyncio.to_thread(os.waitpid, monitor, 0)
+        for path in (machine.root / "cdi").iterdir():
+            path.unlink()
+    again = Local(
+        machine.cluster.client,
+        "this-machine",
+        local.root,
+        profile=machine.cluster.profile,
+        runtime=runtime,
+        api=machine.cluster.node_api,
+    )
+    machine.cluster.machine = again
+    await again.start()
+
+
+def test_container_over_its_memory_limit_is_said_to_be_killed_for_it() -> None:
+    async def test(machine: Machine) -> None:
+        await machine.apply(HUNGRY)
+
+        async def killed() -> bool:
+            status = json.loads(await machine.kubectl("get", "pod", "hungry", "-o", "json"))["status"]
+            ended = status.get("containerStatuses", [{}])[0].get("state", {}).get("terminated")
+            return bool(ended) and (ended["reason"], ended["exitCode"]) == ("OOMKilled", 137)
+
+        await machine.until(killed, "OOMKilled")
+
     run(test, "oci")
+
+
+HUNGRY = """
+apiVersion: v1
+kind: Pod
+metadata: {name: hungry}
+spec:
+  restartPolicy: Never
+  containers:
+  - name: main
+    image: busybox
+    command: [sh, -c, "a=x; while :; do a=$a$a; done"]
+    resources: {limits: {memory: 32Mi}}
+"""
 
 
 def test_port_forward_reaches_the_pod() -> None:

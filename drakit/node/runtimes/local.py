@@ -346,7 +346,8 @@ class LocalRuntime:
             log.warning("forgetting sandbox %s: %s", path.parent.name, error)
             files.remove_tree(path.parent)
             return
-        sandbox = self._sandboxes[path.parent.name] = Sandbox(path.parent.name, config)
+        # After a reboot (or the monitor's death) the pod has to be set up anew: its CDI files may be gone, its claims reset.
+        sandbox = self._sandboxes[path.parent.name] = Sandbox(path.parent.name, config, ready=not self._monitor.fresh)
         for record in path.parent.glob("*/record.json"):
             box = self._load_box(sandbox, record)
             if box is None:

@@ -70,6 +70,9 @@ class ProcessRuntime(LocalRuntime):
             )
         if box.config.security.user and box.config.security.user != os.geteuid():
             raise NotSupported(f"cannot run as user {box.config.security.user}: install bubblewrap or runc")
+        command = box.argv[0]
+        if shutil.which(command, path=box.env.get("PATH", os.defpath)) is None:
+            raise RuntimeFailure(f"exec: {command}: No such file or directory, or not executable", "StartError")
         return Launch(box.argv, box.env, cwd=box.working_directory)
 
     def _arguments(self, box: Box) -> list[str]:
@@ -84,7 +87,7 @@ class ProcessRuntime(LocalRuntime):
             own = str(self._root)
             for path in [*masked, *([] if any(own.startswith(m + "/") for m in masked) else [own])]:
                 args += ["--tmpfs", path]
-        args += ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--new-session", "--as-pid-1"]
+        args += ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--new-session", "--as-pid-1", "--die-with-parent"]
         if box.sandbox.config.hostname:
             args += ["--hostname", box.sandbox.config.hostname]
         for mount in sorted(box.config.mounts, key=lambda m: m.container_path.count("/")):
