@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from drakit.cel import operators as op
@@ -54,6 +55,8 @@ class _Generator:
         self.made = 0
         self.ahead: list[tuple[str, ast.expr]] = []
         self.found: dict[tuple[str, ...], str] = {}
+        self.trust: dict[int, bool] = {}
+        self.trusted_names: list[dict[str, bool]] = []
 
     def fresh(self) -> str:
         self.made += 1
@@ -73,6 +76,85 @@ class _Generator:
 
     def type(self, node: Node) -> Type:
         return self.checked.types.get(node.id, DYN)
+
+    # -- what the types are worth -----------------------------------------------------------------------------
+
+    def sure(self, node: Node) -> Type:
+        """The checker's type where values are sure to have it, else dyn: `dyn([true]) + [1]` is a list of int to the checker."""
+        typ = self.type(node)
+        return typ if typ.is_dyn or self.trusted(node) else DYN
+
+    def trusted(self, node: Node) -> bool:
+        known = self.trust.get(node.id)
+        if known is None:
+            known = self.trust[node.id] = self._trusted(node)
+        return known
+
+    def _trusted(self, node: Node) -> bool:
+        if isinstance(node, Literal) or node.id in self.constants:
+            return True
+        if isinstance(node, Ident):
+            return next((scope[node.name] for scope in reversed(self.trusted_names) if node.name in scope), True)
+        if isinstance(node, Select):
+            return node.id in self.checked.names or node.test_only or self.trusted(node.operand)
+        if isinstance(node, Call):
+            return self._trusted_call(node)
+        if isinstance(node, (ListNode, MapNode)):
+            parts = list(children(node))
+            return all(self.trusted(part) for part in parts) and self._alike(node)
+        if isinstance(node, Comprehension):
+            return self._trusted_loop(node)
+        return False
+
+    def _alike(self, node: ListNode | MapNode) -> bool:
+        groups = (
+            [node.elements]
+            if isinstance(node, ListNode)
+            else [[e.key for e in node.entries], [e.value for e in node.entries]]
+        )
+        return all(self.type(part).same(self.type(group[0])) for group in groups for part in group)
+
+    def _trusted_call(self, node: Call) -> bool:
+        nodes = list(node.args) if node.target is None else [node.target, *node.args]
+        if node.function == "_?_:_":
+            return all(self.trusted(arg) and self.type(arg).same(self.type(node)) for arg in nodes[1:])
+        declared = self.env.functions.get(node.function)
+        chosen = (
+            [declared.by_id[id] for id in self.checked.overloads.get(node.id, ()) if id in declared.by_id]
+            if declared
+            else []
+        )
+        if not chosen:
+            return False
+        for item in chosen:
+            if not _has_params(item.result):
+                continue
+            for param, arg in zip(item.args, nodes, strict=False):
+                if not self.trusted(arg) or (_has_params(param) and self.type(arg).is_dyn):
+                    return False
+        return True
+
+    def _trusted_loop(self, node: Comprehension) -> bool:
+        if is_bind(node):
+            with self.trusting({node.accu_var: self.trusted(node.accu_init)}):
+                return self.trusted(node.result)
+        step = node.step
+        if not isinstance(step, Call) or step.function in ("_&&_", "_||_"):
+            return True
+        sure_range = self.trusted(node.iter_range) and not self.type(node.iter_range).is_dyn
+        with self.trusting({node.iter_var: sure_range, node.iter_var2: sure_range, node.accu_var: False}):
+            added = step.args[1] if step.function == "_?_:_" else step
+            if not (isinstance(added, Call) and added.function == "_+_" and isinstance(added.args[1], ListNode)):
+                return isinstance(added, Call) and added.function == "_+_"
+            return self.trusted(added.args[1].elements[0])
+
+    @contextmanager
+    def trusting(self, names: dict[str, bool]) -> Iterator[None]:
+        self.trusted_names.append(names)
+        try:
+            yield
+        finally:
+            self.trusted_names.pop()
 
     # -- the function -----------------------------------------------------------------------------------------
 
@@ -158,7 +240,7 @@ class _Generator:
     def condition(self, node: Node) -> ast.expr:
         """An expression that is surely a bool."""
         made = self.make(node)
-        if self.type(node).kind == "bool" and not self.type(node).nullable:
+        if self.sure(node).kind == "bool" and not self.type(node).nullable:
             return made
         temporary = self.fresh()
         stored = py.NamedExpr(py.Name(temporary, ast.Store()), made)
@@ -178,7 +260,7 @@ class _Generator:
         return py.item(py.name("V"), py.Constant(name))
 
     def is_optional(self, node: Node) -> bool:
-        return self.type(node).name == "optional_type"
+        return self.sure(node).name == "optional_type"
 
     def select(self, node: Select) -> ast.expr:
         name = self.checked.names.get(node.id)
@@ -205,7 +287,7 @@ class _Generator:
         if any(entry.optional for entry in node.entries):
             raise py.Unsupported
         made = [(self.make(entry.key), self.make(entry.value)) for entry in node.entries]
-        if all(self.type(entry.key).kind == "string" for entry in node.entries):
+        if all(self.sure(entry.key).kind == "string" for entry in node.entries):
             return py.Dict([key for key, _ in made], [value for _, value in made])
         return self.helper("_make_map", py.Tuple([py.Tuple([k, v], ast.Load()) for k, v in made], ast.Load()))
 
@@ -241,7 +323,7 @@ class _Generator:
         name = f"f{len(self.names)}"
         self.names[name] = run
         method = _METHODS.get(function)
-        if method is not None and node.target is not None and self.type(args[0]).kind == "string":
+        if method is not None and node.target is not None and self.sure(args[0]).kind == "string":
             return self.text_method(node, method, py.name(name))
         return py.call(py.name(name), *(self.make(arg) for arg in nodes))
 
@@ -256,7 +338,7 @@ class _Generator:
             return py.call(py.Attribute(value, method, ast.Load()), argument)
 
         target = self.make(node.target)
-        if self.type(node.target).kind == "string":
+        if self.sure(node.target).kind == "string":
             return fast(target)
         return self.guarded(target, str, fast, lambda value: py.call(general, value, argument))
 
@@ -284,7 +366,7 @@ class _Generator:
         chosen = self.checked.overloads.get(node.id, ())
         overload_id = chosen[0] if len(chosen) == 1 else ""
         item = declared.by_id.get(overload_id)
-        if item is not None and item.impl is not None and all(map(_certain, item.args, map(self.type, args))):
+        if item is not None and item.impl is not None and all(map(_certain, item.args, map(self.sure, args))):
             return item.impl
         binding: Binding | None = declared.binding(overload_id, len(args))
         if binding is None or not binding.strict:
@@ -308,7 +390,7 @@ class _Generator:
     def equality(self, left: Node, right: Node, negated: bool) -> ast.expr:
         helper = "_not_equal" if negated else "_equal"
         operator: ast.cmpop = ast.NotEq() if negated else ast.Eq()
-        left_type, right_type = self.type(left), self.type(right)
+        left_type, right_type = self.sure(left), self.sure(right)
         a, b = self.make(left), self.make(right)
         plain = left_type.kind == right_type.kind and left_type.kind in (
             "string",
@@ -330,7 +412,7 @@ class _Generator:
 
     def order(self, function: str, left: Node, right: Node) -> ast.expr:
         operator, slow = _COMPARED[function]
-        left_type, right_type = self.type(left), self.type(right)
+        left_type, right_type = self.sure(left), self.sure(right)
         a, b = self.make(left), self.make(right)
         if left_type.kind == right_type.kind and left_type.kind in ("int", "uint", "string", "bytes"):
             return py.compare(a, operator(), b)
@@ -348,9 +430,9 @@ class _Generator:
         value, made = self.make(operand), self.make(key)
         if self.is_optional(operand):
             return self.helper("_optional_select", value, made)
-        text = self.type(key).kind == "string"
+        text = self.sure(key).kind == "string"
         constant = isinstance(key, Literal) and key.value.__class__ is str
-        if (text and self.type(operand).kind == "map") or (constant and self.type(operand).is_dyn):
+        if (text and self.sure(operand).kind == "map") or (constant and self.sure(operand).is_dyn):
             return py.item(value, made)
         return self.helper("_index", value, made)
 
@@ -363,12 +445,12 @@ class _Generator:
             if all(value.__class__ in (str, int, bool, float) for value in values):
                 return self.helper("_member", made, self.value(frozenset(member_key(value) for value in values)))
         target = self.make(container)
-        if self.type(container).kind == "map" and self.type(element).kind == "string":
+        if self.sure(container).kind == "map" and self.sure(element).kind == "string":
             return py.compare(made, ast.In(), target)
         return self.helper("_in", made, target)
 
     def arithmetic(self, node: Call) -> ast.expr:
-        kinds = {self.type(arg).kind for arg in node.args}
+        kinds = {self.sure(arg).kind for arg in node.args}
         made = [self.make(arg) for arg in node.args]
         if node.function == "_+_" and kinds == {"string"}:
             return py.BinOp(made[0], ast.Add(), made[1])
@@ -394,7 +476,7 @@ class _Generator:
         items = self.make(node.iter_range)
         if node.iter_var2:
             items = self.helper("_pairs", items)
-        elif self.type(node.iter_range).kind != "list":
+        elif self.sure(node.iter_range).kind != "list":
             items = self.helper("_items", items)
         return self.loop(node, items)
 
@@ -402,7 +484,8 @@ class _Generator:
         value = self.helper("_bound", self.make(node.accu_init))
         name = self.fresh()
         self.scopes.append({node.accu_var: py.name(name)})
-        body = self.make(node.result)
+        with self.trusting({node.accu_var: self.trusted(node.accu_init)}):
+            body = self.make(node.result)
         self.scopes.pop()
         return py.call(py.function([name], body), value)
 
@@ -415,8 +498,10 @@ class _Generator:
             scope[node.iter_var2] = py.item(py.name(name), py.Constant(1))
         else:
             scope[node.iter_var] = py.name(name)
+        sure_range = self.trusted(node.iter_range) and not self.type(node.iter_range).is_dyn
         self.scopes.append(scope)
-        body = make()
+        with self.trusting({node.iter_var: sure_range, node.iter_var2: sure_range}):
+            body = make()
         self.scopes.pop()
         return py.function([name], body)
 
@@ -471,6 +556,10 @@ class _Generator:
             terms.append(self.condition(predicate))
             self.scopes.pop()
         return py.BoolOp(ast.And() if conjunction else ast.Or(), terms)
+
+
+def _has_params(typ: Type) -> bool:
+    return typ.kind == "param" or any(_has_params(param) for param in typ.params)
 
 
 def _size(node: Node) -> int:

@@ -119,7 +119,12 @@ def _flatten(args: Sequence[Any], result: Any) -> int:
     if len(args) == 2 and args[1].__class__ is not int:
         raise Panic(f"internal error: interface conversion: ref.Val is {go_type(args[1])}, not types.Int")
     depth = float(args[1]) if len(args) == 2 else 1.0
-    return int(_plain_size(args[0]) * (1.0 if depth < 0 else depth)) + 1 + _LIST_BASE
+    return _allocated(_plain_size(args[0]) * (1.0 if depth < 0 else depth))
+
+
+def _allocated(work: float) -> int:
+    """A call that makes a list. What does not fit 64 bits becomes 2**63, as Go's conversion has it on amd64."""
+    return min((2**63 if work >= 2.0**64 else int(work)) + 1 + _LIST_BASE, 2**64 - 1)
 
 
 def _self_compare(index: int) -> Rule:
@@ -135,7 +140,7 @@ def _self_compare(index: int) -> Rule:
         factor = 2.0
         if isinstance(values, list) and values and isinstance(values[0], (str, bytes)):
             factor += _STRING
-        return int(count * count * factor) + 1 + _LIST_BASE
+        return _allocated(count * count * factor)
 
     return cost
 

@@ -17,7 +17,7 @@ from drakit.cel.functions import CLASSES, Function, function, overload
 from drakit.cel.library.network import ParseError
 from drakit.cel.library.urls import parse_request_uri
 from drakit.cel.text import go_quote, parse_timestamp
-from drakit.cel.values import NONE, Fault, Optional, refusing_equality
+from drakit.cel.values import INT_MIN, NONE, Fault, Optional, refusing_equality
 
 __all__ = [
     "FORMATS",
@@ -126,7 +126,10 @@ QUANTITY: list[Function] = [
     function(
         "sub",
         overload("quantity_sub", f"{_Q}.({_Q}) -> {_Q}", lambda a, b: _combine(a, b.quantity, -1)),
-        overload("quantity_sub_int", f"{_Q}.(int) -> {_Q}", lambda a, b: _combine(a, _of(b), -1)),
+        # Go negates the number, and the least one is its own negative.
+        overload(
+            "quantity_sub_int", f"{_Q}.(int) -> {_Q}", lambda a, b: _combine(a, _of(b), 1 if b == INT_MIN else -1)
+        ),
     ),
 ]
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from drakit.cel.functions import CLASSES, Function, function, overload
 from drakit.cel.text import go_quote
-from drakit.cel.values import Fault, refusing_equality
+from drakit.cel.values import Fault, no_overload, refusing_equality
 
 __all__ = ["CIDR", "FUNCTIONS", "IP", "ParseError", "parse_address"]
 
@@ -230,6 +230,15 @@ def _faultless(parse: Any, text: str) -> bool:
     return True
 
 
+def _contains_ip_text(outer: CIDR, text: str) -> bool:
+    """Kubernetes loses the reason when the text is no address."""
+    try:
+        address = _ip(text).address
+    except Fault:
+        raise no_overload() from None
+    return outer.contains(address)
+
+
 def _contains_cidr(outer: CIDR, inner: CIDR) -> bool:
     if outer.bits > inner.bits:
         return False
@@ -295,7 +304,7 @@ FUNCTIONS: list[Function] = [
     function("cidr", overload("string_to_cidr", "(string) -> net.CIDR", _cidr)),
     function(
         "containsIP",
-        overload("cidr_contains_ip_string", "net.CIDR.(string) -> bool", lambda c, v: c.contains(_ip(v).address)),
+        overload("cidr_contains_ip_string", "net.CIDR.(string) -> bool", _contains_ip_text),
         overload("cidr_contains_ip_ip", "net.CIDR.(net.IP) -> bool", lambda c, v: c.contains(v.address)),
     ),
     function(
