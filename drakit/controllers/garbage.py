@@ -6,6 +6,7 @@ It follows every resource that can be listed and deleted. What the graph does no
 from __future__ import annotations
 
 from collections import OrderedDict
+from functools import partial
 
 from drakit.api.errors import StatusError
 from drakit.client import Informer, Plain, Resource, model_of
@@ -59,11 +60,8 @@ class GarbageCollector:
         for resource in served - self._followed.keys():
             informer = self._informers.plain(resource)
             self._followed[resource] = informer
-            informer.add_handler(
-                lambda obj, resource=resource: self._put(resource, obj),  # type: ignore[misc]  # bound per resource
-                lambda _, obj, resource=resource: self._put(resource, obj),  # type: ignore[misc]
-                self._removed,
-            )
+            put = partial(self._put, resource)
+            informer.add_handler(put, lambda _, new, put=put: put(new), self._removed)  # type: ignore[misc]  # bound now, not at the end of the loop
         for resource in self._followed.keys() - served:
             del self._followed[resource]
             if model_of(resource) is None:  # a custom resource whose definition is gone

@@ -384,20 +384,12 @@ class JobController:
         }
 
     def _done_with(self, job: Plain, pod: Plain, verdict: Plain | None) -> bool:
-        if status(pod).get("phase") == "Succeeded" or verdict is not None or deleting(job):
-            known = True
-        else:
-            known = decisions.pod_failed(pod, job)
-        if not known:
-            return False
-        # Only what the status lists (or does not count at all) may go.
-        uncounted = status(job).get("uncountedTerminatedPods") or {}
-        listed = uid(pod) in (uncounted.get("succeeded") or ()) or uid(pod) in (uncounted.get("failed") or ())
-        return (
-            listed
-            or uid(pod) not in {uid(new) for results in decisions.new_results(job, [pod]) for new in results}
-            or _uncounted_kind(job, pod)
-        )
+        """Its result is in the status, or it has none that counts: the finalizer may go."""
+        over = verdict is not None or deleting(job)
+        if not over and status(pod).get("phase") != "Succeeded" and not decisions.pod_failed(pod, job):
+            return False  # still ending
+        to_be_listed = any(decisions.new_results(job, [pod]))
+        return not to_be_listed or _counted_without_uid(job, pod)
 
     def _final_status(self, job: Plain, new: Plain, verdict: Plain) -> Plain:
         now = self._clock.now()
@@ -443,7 +435,7 @@ class JobController:
             self._pods.observe(patched)
 
 
-def _uncounted_kind(job: Plain, pod: Plain) -> bool:
+def _counted_without_uid(job: Plain, pod: Plain) -> bool:
     """Results that are not listed by UID: indexes are their own record, and ignored failures have none."""
     if status(pod).get("phase") == "Succeeded":
         return decisions.indexed(job)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -91,8 +92,8 @@ def decide(stateful_set: Plain, pods: list[Plain], current: str, update: str, no
     wanted = range(start, start + count)
     condemned = [by_ordinal[ordinal] for ordinal in sorted(by_ordinal, reverse=True) if ordinal not in wanted]
 
-    def available(pod: Plain | None) -> bool:
-        return pod is not None and not deleting(pod) and _running(pod) and pod_available(pod, minimum, now)
+    def available(pod: Plain) -> bool:
+        return not deleting(pod) and _running(pod) and pod_available(pod, minimum, now)
 
     create: list[tuple[int, bool]] = []
     delete: list[Plain] = []
@@ -127,7 +128,9 @@ def decide(stateful_set: Plain, pods: list[Plain], current: str, update: str, no
     return Step(delete=_updates(stateful_set, [by_ordinal[ordinal] for ordinal in wanted], update, available))
 
 
-def _updates(stateful_set: Plain, replicas: list[Plain], update: str, available) -> list[Plain]:  # type: ignore[no-untyped-def]
+def _updates(
+    stateful_set: Plain, replicas: list[Plain], update: str, available: Callable[[Plain], bool]
+) -> list[Plain]:
     """Pods of an old revision to replace now, from the last ordinal down to the partition."""
     rolling = (spec(stateful_set).get("updateStrategy") or {}).get("rollingUpdate") or {}
     limit = max(1, scaled(rolling.get("maxUnavailable", 1), len(replicas), up=True))
