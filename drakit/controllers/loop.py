@@ -56,6 +56,7 @@ class ControlLoop:
     def __init__(self, name: str, reconcile: Reconcile, context: Context, *, workers: int = 5) -> None:
         self.name = name
         self.queue: WorkQueue[str] = WorkQueue(context.clock, name=name)
+        context.metrics.add_queue(self.queue)
         self.reconciles = 0
         self._reconcile = reconcile
         self._workers = workers

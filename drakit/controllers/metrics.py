@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 __all__ = ["Counter", "Gauge", "Histogram", "Metrics"]
 
@@ -71,9 +72,37 @@ class Histogram:
             yield f"{self.name}_count{_braces(self.labels, labels)} {total}"
 
 
+class Queue(Protocol):
+    """What `client.WorkQueue` counts."""
+
+    name: str
+    adds: int
+    retries: int
+
+    def __len__(self) -> int: ...
+
+
+_QUEUE_METRICS: tuple[tuple[str, str, str, Callable[[Queue], int]], ...] = (
+    ("workqueue_adds_total", "Total number of adds handled by workqueue", "counter", lambda queue: queue.adds),
+    ("workqueue_retries_total", "Total number of retries handled by workqueue", "counter", lambda queue: queue.retries),
+    ("workqueue_depth", "Current depth of workqueue", "gauge", len),
+)
+
+
 class Metrics:
     def __init__(self) -> None:
         self._metrics: dict[str, Counter | Histogram] = {}
+        self._queues: list[Queue] = []
+
+    def add_queue(self, queue: Queue) -> None:
+        """Show a work queue as client-go shows its own."""
+        self._queues.append(queue)
+
+    def _queue_lines(self) -> Iterator[str]:
+        for name, help, kind, read in _QUEUE_METRICS:
+            yield from (f"# HELP {name} {help}", f"# TYPE {name} {kind}")
+            for queue in self._queues:
+                yield f"{name}{_braces(('name',), (queue.name,))} {read(queue)}"
 
     def counter(self, name: str, help: str, labels: Sequence[str] = ()) -> Counter:
         metric = self._metrics.setdefault(name, Counter(name, help, labels))
@@ -101,6 +130,8 @@ class Metrics:
         lines: list[str] = []
         for metric in self._metrics.values():
             lines += [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.kind}", *metric.lines()]
+        if self._queues:
+            lines += self._queue_lines()
         return "\n".join(lines) + "\n" if lines else ""
 
 

@@ -216,6 +216,9 @@ def test_metrics_have_upstreams_names(play) -> None:
             in text
         )
         assert 'dynamic_resource_allocation_resource_claims{allocated="false",admin_access="false",source=""} 1' in text
+        assert "# TYPE workqueue_adds_total counter" in text
+        assert 'workqueue_adds_total{name="resource_claim"} 1' in text
+        assert 'workqueue_depth{name="resource_claim"} 0' in text
 
     play(story, CLAIMS)
 
