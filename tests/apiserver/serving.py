@@ -158,4 +158,5 @@ def running_server(
             yield Running(state["server"], path, call)
         finally:
             state["loop"].call_soon_threadsafe(state["stop"].set)
-            thread.join(20)
+            thread.join(60)
+            assert not thread.is_alive(), "the server did not stop"

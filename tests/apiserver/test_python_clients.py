@@ -54,6 +54,7 @@ def test_the_official_client_creates_lists_watches_and_patches(running: Running)
     with pytest.raises(client.ApiException) as error:
         core.read_namespaced_pod("none", "default")
     assert error.value.status == 404
+    api_client.rest_client.pool_manager.clear()
     api_client.close()
     gc.collect()
 
@@ -83,5 +84,4 @@ def test_lightkube_creates_lists_watches_patches_and_applies(running: Running) -
         client.get(Pod, "none", namespace="default")
     assert error.value.status.code == 404
     client.delete(ConfigMap, "light", namespace="default")
-    del client, events
-    gc.collect()
+    client.close()

@@ -69,7 +69,7 @@ def running_cluster() -> Iterator[Path]:
             yield path
         finally:
             state["loop"].call_soon_threadsafe(state["stop"].set)
-            thread.join(30)
+            thread.join(60)
 
 
 def replay_module() -> ModuleType:
