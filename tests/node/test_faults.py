@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import grpc
 import pytest
 from lightkube.models.resource_v1 import ResourceClaim
 
 from drakit.driver.checkpoint import dump_envelope
+from drakit.node.claim_state import ClaimInfo
 from drakit.node.errors import StateError
 from tests.node.world import World, run
 
@@ -480,3 +482,56 @@ def test_plugin_without_a_known_service_is_refused() -> None:
         )
 
     run(test)
+
+
+def test_claim_reallocated_under_a_running_pod_is_not_prepared_over_it() -> None:
+    async def test(world: World) -> None:
+        driver = await world.driver()
+        await world.claim("c", "old")
+        await world.pod("p", "c")
+        await world.phase("p", "Running")
+        claim = (await world.client.get(ResourceClaim, "c", namespace="default")).to_dict()
+        allocation = claim["status"].pop("allocation")
+        claim["status"].pop("reservedFor")
+        emptied = (await world.client.update(claim, subresource="status")).to_dict()
+        allocation["devices"]["results"][0]["device"] = "new"
+        emptied["status"] = {"allocation": allocation}
+        await world.client.update(emptied, subresource="status")
+        await world.pod("q", "c")
+        await world.event("FailedPrepareDynamicResources", "ResourceClaim c was reallocated while pods")
+        assert driver.calls == [("prepare", ["c"])]
+        await world.delete("p")
+        await world.gone("p")
+        world._devices["c"] = [
+            {"pool_name": "pool", "device_name": "new", "request_names": ["r0"], "cdi_device_ids": []}
+        ]
+        await world.phase("q", "Running")
+        assert driver.calls == [("prepare", ["c"]), ("unprepare", ["c"]), ("prepare", ["c"])]
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("lists", "prepare", "unprepare"),
+    [
+        ([["*"], ["*"]], True, True),
+        ([["NodePrepareResources", "NodeUnprepareResources"], ["*"]], True, True),
+        ([["NodeUnprepareResources"], ["*"]], False, True),
+        ([["*"], []], False, False),
+    ],
+)
+def test_node_operations_are_skipped_only_when_all_results_say_so(
+    lists: list[list[str]], prepare: bool, unprepare: bool
+) -> None:
+    results = [
+        {"driver": "d", "pool": "p", "device": f"x{i}", "request": "r", "skipNodeOperations": skips}
+        for i, skips in enumerate(lists)
+    ]
+    body = {
+        "metadata": {"name": "c", "namespace": "ns", "uid": "u"},
+        "spec": {},
+        "status": {"allocation": {"devices": {"results": results}}},
+    }
+    claim: Any = ResourceClaim.from_dict(body)
+    state = ClaimInfo.of(claim).drivers["d"]
+    assert (state.skips("NodePrepareResources"), state.skips("NodeUnprepareResources")) == (prepare, unprepare)

@@ -291,3 +291,27 @@ def test_port_forward_reaches_the_pod() -> None:
             server.close()
 
     run(test, "oci")
+
+
+@runtimes
+def test_attach_speaks_to_the_containers_own_process(runtime: str) -> None:
+    async def test(machine: Machine) -> None:
+        await machine.apply(LISTENER)
+        await machine.kubectl("wait", "--for=condition=Ready", "pod/listener", "--timeout=15s")
+        text = await machine.kubectl("attach", "-i", "listener", stdin="hello there\n")
+        assert "heard hello there" in text
+        assert "heard hello there" in await machine.logs("listener", "heard")
+
+    run(test, runtime)
+
+
+LISTENER = """
+apiVersion: v1
+kind: Pod
+metadata: {name: listener}
+spec:
+  restartPolicy: Never
+  terminationGracePeriodSeconds: 0
+  containers:
+  - {name: main, image: busybox, stdin: true, stdinOnce: true, command: [sh, -c, "read line; echo heard $line; sleep 0.2"]}
+"""
