@@ -30,7 +30,7 @@ _BINARY_SUFFIX = {exponent: suffix for suffix, exponent in _BINARY.items()}
 _INT64_MAX = 2**63 - 1
 _NANO = -9
 # Sums of amounts further apart than this would need unbounded memory; nothing real comes near it.
-_MAX_DIGITS = 10_000
+_MAX_DIGITS = 4_000  # Python reads no more digits at once
 _PARTS = re.compile(r"([+-]?)0*([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
 
 

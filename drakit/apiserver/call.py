@@ -123,6 +123,14 @@ def int_option(call: Call, name: str) -> int | None:
     return number
 
 
+def version_number(text: str) -> int | None:
+    """A resourceVersion as a number: digits, and no more of them than 64 bits hold. None when it is none."""
+    if not (text.isascii() and text.isdigit()) or len(text) > 20:
+        return None
+    number = int(text)
+    return number if number < 2**64 else None
+
+
 def check_write_options(call: Call, options_kind: str) -> tuple[bool, str]:
     """dryRun, fieldValidation and fieldManager of a write; returns (dry run?, Ignore | Warn | Strict)."""
     query = call.query

@@ -429,4 +429,5 @@ def parse_query(text: str) -> Mapping[str, Sequence[str]]:
         return {}
     from urllib.parse import parse_qs
 
-    return parse_qs(text, keep_blank_values=True, max_num_fields=1000)
+    # As many as fit into the line: what to do with them is for those who look them up.
+    return parse_qs(text, keep_blank_values=True)

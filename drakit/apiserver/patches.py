@@ -5,6 +5,7 @@ Pure functions from an object and a patch to a new object; what is not touched i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -88,10 +89,13 @@ def _pointer(text: Any) -> list[str]:
     return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
 
 
+_INDEX = re.compile(r"-?[1-9][0-9]{0,17}|-?0", re.ASCII)
+
+
 def _position(items: list[Any], part: str, *, end: bool) -> int:
     if part == "-" and end:
         return len(items)
-    if not part.isascii() or not part.lstrip("-").isdigit() or (len(part) > 1 and part.startswith("0")):
+    if not _INDEX.fullmatch(part):
         raise PatchError(f"bad index {part!r}", rejected=True)
     position = int(part)
     if position < 0:

@@ -124,14 +124,19 @@ def _amount(value: int | str) -> int:
     if isinstance(value, int):
         return value
     digits = value.removesuffix("%")
-    return int(digits) if digits.isdecimal() else -1
+    return _digits(digits) if digits.isascii() and digits.isdigit() else -1
+
+
+def _digits(text: str) -> int:
+    """As large as a count can sensibly be, however many digits there are."""
+    return int(text) if len(text) <= 18 else 10**18
 
 
 def _count_or_percent(value: int | str, path: str) -> Errors:
     if isinstance(value, int):
         return checks.non_negative(value, path)
-    if value.endswith("%") and value[:-1].isdecimal():
-        if int(value[:-1]) > 100 and not path.endswith("maxSurge"):
+    if value.endswith("%") and value[:-1].isascii() and value[:-1].isdigit():
+        if _digits(value[:-1]) > 100 and not path.endswith("maxSurge"):
             return [FieldError.invalid(path, value, "must not be greater than 100%")]
         return []
     text = (

@@ -19,6 +19,7 @@ __all__ = ["DeleteOptions", "delete", "delete_collection", "delete_stored", "rea
 
 Plain = dict[str, Any]
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
+_LONGEST_GRACE = 100 * 365 * 24 * 3600  # beyond that the calendar ends
 _POLICIES = ("Foreground", "Background", "Orphan")
 
 
@@ -78,6 +79,8 @@ def _checked(raw: Plain) -> DeleteOptions:
     grace = raw.get("gracePeriodSeconds")
     if grace is not None and (not isinstance(grace, int) or isinstance(grace, bool)):
         raise StatusError.bad_request("DeleteOptions.gracePeriodSeconds must be an integer")
+    if grace is not None:
+        grace = min(grace, _LONGEST_GRACE)
     conditions = raw.get("preconditions") or {}
     if not isinstance(conditions, dict):
         raise StatusError.bad_request("DeleteOptions.preconditions must be an object")

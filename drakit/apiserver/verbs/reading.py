@@ -14,7 +14,7 @@ import msgspec
 
 from drakit.api.errors import FieldError, StatusError
 from drakit.apiserver.bodies import BodyError, parse_json
-from drakit.apiserver.call import Answer, Call, Listing, bool_option, int_option
+from drakit.apiserver.call import Answer, Call, Listing, bool_option, int_option, version_number
 from drakit.apiserver.context import Context, internal_without_reason
 from drakit.apiserver.selection import EVERYTHING, Selection, parse_selection
 from drakit.apiserver.store import Collection
@@ -34,9 +34,10 @@ _EXPIRED_PAGE = (
 def get(ctx: Context, call: Call) -> Answer:
     if call.query:
         text = call.option("resourceVersion")
-        if text and not text.isdigit():
+        version = version_number(text or "0")
+        if version is None:
             raise internal_without_reason(_bad_version(text))
-        _refuse_future(ctx, int(text or 0))
+        _refuse_future(ctx, version)
     stored = ctx.collection(call.kind).objects.get(call.key)
     if stored is None:
         raise call.not_found()
@@ -140,14 +141,16 @@ def _read_token(token: str) -> tuple[int, str]:
 
 
 def _bad_version(text: str) -> str:
-    return f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+    wrong = "value out of range" if text.isascii() and text.isdigit() else "invalid syntax"
+    return f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": {wrong}'
 
 
 def _version_option(call: Call) -> int:
     text = call.option("resourceVersion")
-    if text and not (text.isascii() and text.isdigit()):
+    version = version_number(text or "0")
+    if version is None:
         raise StatusError.bad_request(f"invalid resource version: {_bad_version(text)}")
-    return int(text or 0)
+    return version
 
 
 def _refuse_future(ctx: Context, version: int) -> None:
@@ -220,9 +223,9 @@ def watch(ctx: Context, call: Call) -> WatchStart:
     timeout = int_option(call, "timeoutSeconds")
     int_option(call, "limit")
     text = call.option("resourceVersion")
-    if text and not (text.isascii() and text.isdigit()):
+    version = version_number(text or "0")
+    if version is None:
         raise internal_without_reason(_bad_version(text))
-    version = int(text or 0)
     collection = ctx.collection(call.kind)
     send_initial = bool_option(call, "sendInitialEvents")
     bookmarks = bool_option(call, "allowWatchBookmarks")

@@ -11,7 +11,7 @@ from typing import Any
 from drakit.api import strategy
 from drakit.api.errors import FieldError, StatusError
 from drakit.apiserver import managed_fields
-from drakit.apiserver.call import Answer, Call, check_write_options
+from drakit.apiserver.call import Answer, Call, check_write_options, version_number
 from drakit.apiserver.context import Context, admission_attributes, internal_without_reason, timestamp
 from drakit.apiserver.store import Collection
 from drakit.apiserver.stored import Stored
@@ -199,7 +199,8 @@ def check_resource_version(call: Call, meta: Plain, old: Stored) -> None:
             raise StatusError.invalid(kind.group, kind.plural, call.name, [error])
         meta["resourceVersion"] = old.obj["metadata"]["resourceVersion"]
         return
-    if not (text.isascii() and text.isdigit()):
+    version = version_number(text)
+    if version is None:
         raise internal_without_reason(f'strconv.ParseUint: parsing "{text}": invalid syntax')
-    if int(text) != old.version:
+    if version != old.version:
         raise StatusError.modified(kind.group, kind.plural, call.name)
