@@ -221,7 +221,10 @@ class _Checker:
         chosen: list[str] = []
         member, mixed = target is not None, self.env.mixed_numbers
         for item in function.overloads:
-            if item.member is not member or len(item.args) != len(arg_types) or not (mixed or self.enabled(item.id)):
+            if item.member is not member or not (mixed or self.enabled(item.id)):
+                continue
+            if len(item.args) != len(arg_types):
+                self.fresh += len(item.type_params)  # messages show the numbers of type variables
                 continue
             params, returned = item.args, item.result
             if item.type_params:

@@ -252,6 +252,7 @@ class _Recovery:
         while self.kind in (".", "["):
             if self.kind == "[":
                 self.match("[", _EXPR | {"?"})
+                self.sync(_EXPR | {"?"})
                 if self.kind == "?":
                     self.match("?", _EXPR)
                 self.rule(self.expr, frozenset({"]"}), False, "expr")
@@ -326,11 +327,11 @@ class _Recovery:
             self.match(".", frozenset({"IDENTIFIER"}))
         token = self.tokens[self.at]
         self.match("IDENTIFIER", None)
-        if token.text in RESERVED:
-            self.issues.append(Issue(self.location(token.offset), f"reserved identifier: {token.text}"))
         at = self.at
         while self.tokens[at].kind == "." and self.tokens[at + 1].kind == "IDENTIFIER":
             at += 2
+        if self.tokens[at].kind != "{" and token.text in RESERVED:
+            self.issues.append(Issue(self.location(token.offset), f"reserved identifier: {token.text}"))
         if self.tokens[at].kind == "{":
             self.at = at
             self.match("{", _NAMES | {"}", ",", "?"})

@@ -202,3 +202,35 @@ def test_checker_for_api_validation(expression: str, kind: str, text: str) -> No
     assert check.error_type == kind
     assert check.error.startswith(text)
     assert (check.max_cost < 1_000_000) is (kind == "")
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        (f"({ATTRIBUTES}.flags + [1])[0] == 1", False),  # a bool among what the checker takes for ints
+        (f"({ATTRIBUTES}.flags + [1])[1] == 1", True),
+        (f"({ATTRIBUTES}.flags + [1]).exists(v, v == 0)", False),
+    ],
+)
+def test_types_that_dyn_made_unsure_are_looked_at_again(expression: str, expected: bool) -> None:
+    flags = DeviceInput("gpu.example.com", {"name": "d", "attributes": {"flags": {"bools": [True]}}})
+    selector = compile_selector(expression)
+    assert selector.matches(flags) is expected
+    assert selector.run(flags).value is expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        (f"({ATTRIBUTES}.lanes + [duration('1s')]).isSorted()", "no such overload: isSorted(list)"),
+        (f"({ATTRIBUTES}.names + [true])[0] && true", "no such overload"),
+        (f"({ATTRIBUTES}.names + [1])[0] < 5", "no such overload"),
+        ("cidr('10.0.0.0/8').containsIP('nope')", "no such overload"),
+        ("timestamp(0).getHours('\"1:2') == 0", 'strconv.Atoi: parsing "\\"1": invalid syntax'),
+    ],
+)
+def test_both_evaluators_fail_alike(expression: str, message: str) -> None:
+    selector = compile_selector(expression)
+    with pytest.raises(cel.EvaluationError) as caught:
+        selector.matches(INPUT)
+    assert str(caught.value) == selector.run(INPUT).error == message

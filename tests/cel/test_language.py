@@ -227,6 +227,7 @@ def test_constant_parts_that_fail_are_errors_of_the_program() -> None:
         cel.compile("true || int('abc') == 1", ENV)
 
 
+@pytest.mark.slow
 def test_deep_and_long_expressions_within_the_limits_work() -> None:
     assert run("(" * 249 + "1" + ")" * 249) == 1
     assert run("[" * 200 + "1" + "]" * 200 + ".size()") == 1

@@ -96,6 +96,12 @@ def _combine(a: QuantityValue, other: Quantity, sign: int) -> QuantityValue:
         raise Fault(str(error)) from None
 
 
+def _subtract_int(a: QuantityValue, number: int) -> QuantityValue:
+    """Go negates the number, and the least one is its own negative: among whole quantities the difference becomes a sum."""
+    wraps = number == INT_MIN and (a.quantity.as_int64() or -1) >= 0
+    return _combine(a, _of(number), 1 if wraps else -1)
+
+
 def _of(number: int) -> Quantity:
     return Quantity.of(number, DECIMAL_EXPONENT)
 
@@ -126,10 +132,7 @@ QUANTITY: list[Function] = [
     function(
         "sub",
         overload("quantity_sub", f"{_Q}.({_Q}) -> {_Q}", lambda a, b: _combine(a, b.quantity, -1)),
-        # Go negates the number, and the least one is its own negative.
-        overload(
-            "quantity_sub_int", f"{_Q}.(int) -> {_Q}", lambda a, b: _combine(a, _of(b), 1 if b == INT_MIN else -1)
-        ),
+        overload("quantity_sub_int", f"{_Q}.(int) -> {_Q}", _subtract_int),
     ),
 ]
 

@@ -11,7 +11,7 @@ from drakit.cel import operators as op
 from drakit.cel import regex
 from drakit.cel import types as t
 from drakit.cel.functions import Function, Singleton, function, overload
-from drakit.cel.text import parse_int
+from drakit.cel.text import go_quote, parse_int
 from drakit.cel.values import Duration, Fault, Timestamp, UInt, contains, no_overload, size
 
 __all__ = ["CONSTANTS", "FUNCTIONS", "IDENTS"]
@@ -89,7 +89,7 @@ def _zone(name: str) -> timedelta | ZoneInfo:
     for part in (hours, minutes):
         number = parse_int(part)
         if number is None:
-            raise Fault(f'strconv.Atoi: parsing "{part}": invalid syntax')
+            raise Fault(f"strconv.Atoi: parsing {go_quote(part)}: invalid syntax")
         parts.append(number)
     total = parts[0] * 60 - parts[1] if name.startswith("-") else parts[0] * 60 + parts[1]
     return timedelta(minutes=total)
