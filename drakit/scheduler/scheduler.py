@@ -345,6 +345,8 @@ class Scheduler:
             claim = devices.leftover
             self._spawn(self._quietly(self._binder.writer.delete(key_of(claim), uid_of(claim)), info))
             return "deletion of ResourceClaim completed"
+        if not devices.allocated:
+            return ""
         blocked: dict[str, ResourceClaim] = {}
         for node in self.state.nodes:
             if attempt.fits.bits >> node.slot & 1 and node.name not in attempt.failures:
