@@ -268,10 +268,13 @@ def _everything(shape: _Shape, value: Any) -> FieldSet:
     if shape.of_items:
         if not isinstance(value, list):
             return _LEAF
-        element = shape.element
-        for key, items in _grouped(shape.node, value).items():
-            leaf = len(items) > 1 or element is None or element.leaf or not items[0]
-            out[key] = _LEAF if leaf or element is None else _everything(element, items[0])
+        element, node = shape.element, shape.node
+        if element is not None and element.leaf:
+            element = None
+        for item in value:
+            key = _item_key(node, item)
+            # Met twice: the items cannot be told apart and are owned as one.
+            out[key] = _LEAF if element is None or not item or key in out else _everything(element, item)
         return out
     if not isinstance(value, dict):
         return _LEAF

@@ -33,9 +33,10 @@ def crash(folder: Path, number: int, seconds: float) -> list[str]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
+        first = process.stdout.readline()  # the clock runs from the first write, however slow the machine is
         killer = threading.Timer(seconds, process.send_signal, (signal.SIGKILL,))
         killer.start()
-        lines = process.stdout.read().splitlines(keepends=True)
+        lines = [first, *process.stdout.read().splitlines(keepends=True)]
     return [line.rstrip() for line in lines if line.endswith("\n")]  # the last one may be cut
 
 
