@@ -33,6 +33,7 @@ class MonitorClient:
         self._writer: asyncio.StreamWriter | None = None
         self._task: asyncio.Task[None] | None = None
         self._child = 0  # the monitor, when this agent started it
+        self._restarting = asyncio.Lock()
 
     @property
     def fresh(self) -> bool:
@@ -163,11 +164,22 @@ class MonitorClient:
         await self._request({"op": "forget", "id": identifier})
 
     async def _request(self, request: dict[str, Any]) -> dict[str, Any]:
+        if self._task is not None and self._task.done():
+            await self._restart()
         number = next(self._numbers)
         future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._replies[number] = future
         self._send({**request, "n": number})
         return await future
+
+    async def _restart(self) -> None:
+        """The monitor was killed: its containers are lost (their exits are told), new ones need a new monitor."""
+        async with self._restarting:
+            if self._task is not None and self._task.done():
+                log.error("the container monitor is gone: starting another one")
+                if self._child:
+                    _died(self._child)  # reap it
+                await self.start()
 
     def _send(self, request: dict[str, Any]) -> None:
         if self._writer is None or self._writer.is_closing():

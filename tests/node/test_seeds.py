@@ -209,6 +209,28 @@ def test_pods_are_set_up_anew_after_a_reboot(runtime: str) -> None:
     run(test, runtime)
 
 
+@runtimes
+def test_killed_monitor_is_replaced_and_pods_run_again(runtime: str) -> None:
+    async def test(machine: Machine) -> None:
+        await machine.apply(seeds.GPU_TEST_POD)
+        await machine.logs("gpu-test-pod", "GB200")
+        local = machine.cluster.machine
+        assert local is not None
+        os.kill(local.agent.runtime._monitor._child, signal.SIGKILL)  # type: ignore[attr-defined]
+
+        async def running_again() -> bool:
+            status = json.loads(await machine.kubectl("get", "pod", "gpu-test-pod", "-o", "json"))["status"]
+            (container,) = status["containerStatuses"]
+            return container["restartCount"] == 1 and "running" in container["state"]
+
+        await machine.until(running_again, "the second run")
+        assert "GB200" in await machine.logs("gpu-test-pod", "GB200")
+        await machine.kubectl("delete", "pod", "gpu-test-pod", "--grace-period=1")
+        assert machine.claim_files() == []
+
+    run(test, runtime)
+
+
 async def restart(machine: Machine, runtime: str, *, reboot: bool = False) -> None:
     local = machine.cluster.machine
     assert local is not None
