@@ -52,6 +52,7 @@ class Publisher:
         self._wake = asyncio.Event()
         self._synced = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._repair: asyncio.Task[None] | None = None
         self.writes = {"create": 0, "update": 0, "delete": 0}
 
     def update(self, pools: Mapping[str, Pool]) -> None:
@@ -69,10 +70,11 @@ class Publisher:
         self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._watch())]
 
     async def stop(self) -> None:
-        for task in self._tasks:
+        tasks = self._tasks + ([self._repair] if self._repair is not None else [])
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks = []
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._tasks, self._repair = [], None
 
     async def remove(self) -> None:
         """Deletes all slices of this driver and node (uninstalling; not done by stop)."""
@@ -105,12 +107,15 @@ class Publisher:
                 listing = await self._client.list(ResourceSlice, fields=self._selector)
                 version = listing.resource_version
                 async for event in self._client.watch(ResourceSlice, resource_version=version, fields=self._selector):
-                    if event.type != "BOOKMARK":
-                        await self._clock.sleep(self._repair_delay)
-                        self._wake.set()
+                    if event.type != "BOOKMARK" and (self._repair is None or self._repair.done()):
+                        self._repair = asyncio.create_task(self._look_later())
             except (StatusError, OSError) as error:
                 log.debug("watch of ResourceSlices ended: %s", error)
             await self._clock.sleep(1.0)
+
+    async def _look_later(self) -> None:
+        await self._clock.sleep(self._repair_delay)
+        self._wake.set()
 
     @property
     def _selector(self) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from lightkube.models.resource_v1 import ResourceSlice
 
-from drakit.driver import Driver, PublishError
+from drakit.driver import Driver, Publisher, PublishError
 from drakit.driver.slices import Plan, Pool, check_pool, plan, split
 from drakit.driver.testing import DriverKit
 
@@ -185,5 +185,66 @@ def test_published_slices_follow_the_driver() -> None:
             assert kit.plugin.publisher.writes == writes, "an unchanged pool is not written again"
             await kit.plugin.publisher.remove()
             assert (await kit.client.list(ResourceSlice)).items == []
+
+    asyncio.run(run())
+
+
+def test_changes_by_others_are_repaired_and_failures_retried() -> None:
+    async def run() -> None:
+        async with DriverKit(Publishing()) as kit:
+            await kit.plugin.publisher.remove()
+            told: list[str] = []
+            publisher = Publisher(
+                kit.client,
+                "pub.example.com",
+                node_name="test-node",
+                repair_delay=0.01,
+                on_error=lambda error, what: told.append(str(error)),
+            )
+            publisher.update({"test-node": Pool(devices(3))})
+            await publisher.start()
+            await asyncio.wait_for(publisher.synced(), 10)
+            (slice_,) = (await kit.client.list(ResourceSlice)).items
+            assert slice_.metadata is not None
+            await kit.client.delete(ResourceSlice, slice_.metadata.name or "")
+            await _until(lambda: publisher.writes["create"] == 2)
+            publisher.update({"test-node": Pool([{"name": "Not A Label"}])})  # the API server refuses it
+            await _until(lambda: len(told) >= 2)
+            assert "Invalid value" in told[0]
+            publisher.update({"test-node": Pool(devices(1))})
+            await asyncio.wait_for(publisher.synced(), 10)
+            await publisher.stop()
+
+    asyncio.run(run())
+
+
+async def _until(check: Callable[[], bool]) -> None:
+    for _ in range(2000):
+        if check():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("waited too long")
+
+
+def test_fields_that_the_server_drops_are_told_once() -> None:
+    async def run() -> None:
+        async with DriverKit(Publishing()) as kit:
+            await kit.plugin.publisher.remove()
+            told: list[str] = []
+            publisher = Publisher(
+                kit.client,
+                "pub.example.com",
+                node_name="test-node",
+                on_error=lambda error, what: told.append(str(error)),
+            )
+            await publisher.start()
+            publisher.update({"test-node": Pool(devices(1), skip_node_operations=("*",))})
+            await asyncio.wait_for(publisher.synced(), 10)
+            publisher._wake.set()
+            publisher._synced.clear()
+            await asyncio.wait_for(publisher.synced(), 10)
+            assert told == ["pool 'test-node': the API server dropped skipNodeOperations: a feature gate is off there"]
+            assert publisher.writes == {"create": 1, "update": 0, "delete": 0}
+            await publisher.stop()
 
     asyncio.run(run())
