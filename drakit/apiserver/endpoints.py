@@ -10,6 +10,7 @@ import gzip
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from drakit.api.errors import StatusError
@@ -31,6 +32,7 @@ __all__ = ["Endpoints"]
 
 _GZIP_FROM = 128 * 1024
 _TEXT = "text/plain; charset=utf-8"
+_INTO_A_POD = frozenset({"exec", "attach", "portforward"})
 _HEALTH = ("/healthz", "/livez", "/readyz")
 
 
@@ -217,7 +219,12 @@ class Endpoints:
     def _to_node(
         self, connection: http.Connection, request: http.HttpRequest, call: Call, route: Route, started: float
     ) -> None:
-        authorize(self._ctx, call.question())
+        asked = call.question()
+        authorize(self._ctx, asked)
+        into_pod = call.verb == "get" and call.subresource in _INTO_A_POD
+        if into_pod and self._ctx.gates.enabled("AuthorizePodWebsocketUpgradeCreatePermission"):
+            # A WebSocket begins with a GET; it does as much as the POST of older clients and needs the same right.
+            authorize(self._ctx, replace(asked, verb="create"))
         pod = self._ctx.collection(call.kind).objects.get(call.key)
         if pod is None:
             raise call.not_found()
@@ -227,7 +234,7 @@ class Endpoints:
         proxy = self._server.node_proxy
         if proxy is None:
             raise StatusError.unavailable(f"no node agent is attached to this server to answer pods/{call.subresource}")
-        asked = NodeRequest(
+        forwarded = NodeRequest(
             call.subresource,
             pod.obj,
             node,
@@ -242,7 +249,7 @@ class Endpoints:
 
         async def run() -> None:
             try:
-                await proxy.handle(asked, stream)
+                await proxy.handle(forwarded, stream)
             except StatusError as error:
                 self._fail(connection, request, error, started)
             except Exception as error:

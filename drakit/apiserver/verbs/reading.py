@@ -102,6 +102,8 @@ def _next_page(
     ctx: Context, call: Call, collection: Collection, selection: Selection, limit: int, token: str
 ) -> Answer:
     version, start = _read_token(token)
+    if version > ctx.store.version:
+        raise StatusError.bad_request("invalid continue token: it is of a version that this server has not reached")
     if version < 0:  # the remainder of an expired list: at the present version
         known = ctx.store.read_version(collection)
         items = list(collection.select(call.namespace))
