@@ -174,7 +174,11 @@ def _as_go_writes(patched: Any) -> Any:
 
 
 def _rest(patched: Plain) -> Plain:
-    return {name: value for name, value in patched.items() if name not in ("apiVersion", "kind", "metadata")}
+    rest = {name: value for name, value in patched.items() if name not in ("apiVersion", "kind", "metadata")}
+    spec = rest.get("spec")
+    if isinstance(spec, dict) and "metadata" in spec:  # a template: its metadata stands first too
+        rest["spec"] = {"metadata": spec["metadata"], **spec}
+    return rest
 
 
 def _sorted(fields: Any) -> Any:
