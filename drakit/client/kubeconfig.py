@@ -102,7 +102,7 @@ def _merged(files: list[Path]) -> dict[str, Any]:
     for file in files:
         try:
             document = yaml.safe_load(file.read_text()) or {}
-        except (OSError, yaml.YAMLError) as error:
+        except (OSError, yaml.YAMLError, RecursionError) as error:
             raise KubeconfigError(f"{file}: {error}") from error
         if not isinstance(document, dict):
             raise KubeconfigError(f"{file}: not a kubeconfig (expected a mapping with clusters, users, contexts)")
