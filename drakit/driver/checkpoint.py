@@ -38,7 +38,7 @@ def load_envelope(blob: bytes, path: Path) -> Any:
                 f"checkpoint {path} is corrupt: checksum {checksum} does not match its data; {remedy}"
             )
         return json.loads(text)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"checkpoint {path} is damaged ({error}); {remedy}") from error
 
 

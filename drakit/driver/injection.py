@@ -116,7 +116,7 @@ class CdiCache:
             spec = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
             cdi.check(spec, str(path))
             return _File(stamp, spec, "")
-        except (OSError, ValueError, yaml.YAMLError, CdiError) as error:
+        except (OSError, ValueError, RecursionError, yaml.YAMLError, CdiError) as error:
             return _File((0, 0, 0), None, str(error) if isinstance(error, CdiError) else f"{path}: {error}")
 
 

@@ -87,7 +87,7 @@ def decode(text: str) -> DeviceMetadata:
     while position < len(text):
         try:
             value, position = decoder.raw_decode(text, position)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise MetadataError(f"read metadata object from stream: {error}") from error
         position = _skip_space(text, position)
         version = value.get("apiVersion") if isinstance(value, dict) else None

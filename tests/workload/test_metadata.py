@@ -79,6 +79,7 @@ def test_unknown_versions_are_skipped(tmp_path: Path) -> None:
         "   ",
         "{",
         "[]",
+        "[" * 100_000,
         '{"kind": "x"}',
         json.dumps(body(kind="Other")),
         json.dumps(body(requests=[{}])),
