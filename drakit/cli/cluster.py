@@ -170,6 +170,7 @@ class Cluster:
             api=self.node_api,
             clock=self.clock,
             cri_endpoint=self.options.cri_endpoint,
+            api_server=self.server.url,
         )
         await self.machine.start()
         info = self.machine.agent.info

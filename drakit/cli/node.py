@@ -122,6 +122,7 @@ async def serve(args: argparse.Namespace, client: Client, stopped: asyncio.Event
         images=args.images,
         address=args.address,
         cri_endpoint=args.cri_endpoint,
+        api_server=getattr(getattr(client.transport, "access", None), "server", ""),
     )
     plugins: list[Plugin] = []
     api = KubeletApi(agent, port=args.port, client_ca=args.client_ca)

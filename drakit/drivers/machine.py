@@ -38,6 +38,7 @@ class Machine:
         images: Path | None = None,
         address: str = "127.0.0.1",
         cri_endpoint: str = "",
+        api_server: str = "",
     ) -> None:
         self.root = root
         self._profile = profile
@@ -56,6 +57,7 @@ class Machine:
             images=images,
             address=address,
             cri_endpoint=cri_endpoint,
+            api_server=api_server,
             labels={"drakit.dev/machine": "this"},
         )
         self.plugins: list[Plugin] = []

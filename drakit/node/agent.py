@@ -13,6 +13,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from lightkube.models.core_v1 import Pod
 
@@ -63,6 +64,7 @@ class Agent:
         call_timeout: float = CALL_TIMEOUT,
         pod_resources: bool = True,
         wipe_slices: bool = True,
+        api_server: str = "",
     ) -> None:
         self.client = client
         self.name = node_name
@@ -84,6 +86,7 @@ class Agent:
         self._cri_endpoint = cri_endpoint
         self._with_pod_resources = pod_resources
         self._wipe = wipe_slices
+        self._api_server = api_server
         self._tasks: list[asyncio.Task[Any]] = []
         self._remove_handler: Any = None
         self._pods: Informer[Pod] | None = None
@@ -125,6 +128,7 @@ class Agent:
             resources,
             runtime_name=self.info.name,
             start_limit=asyncio.Semaphore(2 * (os.cpu_count() or 1)),
+            service_env=_service_env(self._api_server),
             pretends=self.runtime.name == "fake",
         )
         self.object = NodeObject(
@@ -278,3 +282,11 @@ class Agent:
             worker = self.workers.get(uid)
             if worker is not None:
                 worker.wake()
+
+
+def _service_env(api_server: str) -> dict[str, str]:
+    """In-cluster clients look here. Pods have the node's network and there is no service proxy: they get the agent's own API server."""
+    url = urlsplit(api_server)
+    if not url.hostname:
+        return {}
+    return {"KUBERNETES_SERVICE_HOST": url.hostname, "KUBERNETES_SERVICE_PORT": str(url.port or 443)}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,7 @@ class Node:
     allocatable: dict[str, str]
     runtime_name: str = ""
     start_limit: asyncio.Semaphore | None = None  # containers started at a time
+    service_env: Mapping[str, str] = field(default_factory=dict)  # where pods find the API server
     pretends: bool = False  # the fake runtime: files that only a process would read are not made
 
 
@@ -92,7 +93,7 @@ class Slot:
         reason = "CreateContainerConfigError"
         try:
             image_ref = await self._image(pod, sandbox)
-            env = await environment(pod, view.spec, facts, node.objects)
+            env = {**node.service_env, **await environment(pod, view.spec, facts, node.objects)}
             directory = node.root / "pods" / sandbox.uid
             mounts = volumes.mounts(pod, view.spec, env)
             if not node.pretends:

@@ -119,6 +119,17 @@ def test_exec_attach_and_logs_behave_as_kubectl_expects(runtime: str) -> None:
             await machine.kubectl("exec", "tools", "-c", "main", "--", "cat", "/scratch/made-by-init")
             == "init was here\n"
         )
+        where = await machine.kubectl(
+            "exec",
+            "tools",
+            "-c",
+            "main",
+            "--",
+            "sh",
+            "-c",
+            "echo https://$KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT",
+        )
+        assert where.strip() == machine.cluster.server.url
         assert await machine.kubectl("logs", "tools", "-c", "main", "--tail=1") == "line 3\n"
         assert (await machine.kubectl("logs", "tools", "-c", "prepare")).strip() == "preparing"
         assert "container nope is not valid for pod tools" in await machine.kubectl(
