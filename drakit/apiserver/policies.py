@@ -70,6 +70,14 @@ class Review:
     old_object: Object | None
     namespace: Object | None  # the Namespace of a namespaced object
     authorize: Callable[[Access], Decision] | None = None
+    # The other versions in which the same object can be had, and how: a policy written for v1beta1 must also see what comes as v1.
+    versions: Sequence[str] = ()
+    in_version: Callable[[str], Review] | None = None
+
+    @property
+    def version(self) -> str:
+        request = self.request
+        return str((request.get("requestResource") or request.get("resource") or {}).get("version") or "")
 
 
 @dataclass(frozen=True)
@@ -287,21 +295,33 @@ def _annotated(
 
 def matches(resources: Object | None, review: Review) -> bool:
     """Whether matchConstraints of a policy, or matchResources of a binding, cover the request."""
+    return matched_version(resources, review) is not None
+
+
+def matched_version(resources: Object | None, review: Review) -> str | None:
+    """The version in which matchConstraints want to see the object; None when they do not cover the request."""
     if resources is None:
-        return True
-    request = review.request
-    resource = request.get("resource") or {}
+        return review.version
+    resource = review.request.get("resource") or {}
     if resource.get("group") == "admissionregistration.k8s.io" and resource.get("resource") in _EXEMPT:
-        return False
+        return None
     if not _namespace_selected(resources.get("namespaceSelector"), review):
-        return False
+        return None
     if not _object_selected(resources.get("objectSelector"), review):
-        return False
+        return None
     equivalent = (resources.get("matchPolicy") or "Equivalent") == "Equivalent"
-    if any(_rule_covers(rule, request, equivalent) for rule in resources.get("excludeResourceRules") or ()):
-        return False
+    if _covering(resources.get("excludeResourceRules") or (), review, equivalent) is not None:
+        return None
     rules = resources.get("resourceRules") or ()
-    return not rules or any(_rule_covers(rule, request, equivalent) for rule in rules)
+    return _covering(rules, review, equivalent) if rules else review.version
+
+
+def _covering(rules: Sequence[Object], review: Review, equivalent: bool) -> str | None:
+    """The version of the request if a rule names it, else the first other one that a rule names."""
+    for version in (review.version, *(review.versions if equivalent else ())):
+        if any(_rule_covers(rule, review.request, version) for rule in rules):
+            return version
+    return None
 
 
 def _namespace_selected(selector: Object | None, review: Review) -> bool:
@@ -330,7 +350,7 @@ def _labels(subject: Object | None) -> Mapping[str, str]:
     return metadata.get("labels") or {}
 
 
-def _rule_covers(rule: Object, request: Object, equivalent: bool) -> bool:
+def _rule_covers(rule: Object, request: Object, version: str) -> bool:
     resource = request.get("requestResource") or request.get("resource") or {}
     operations = rule.get("operations") or ()
     if "*" not in operations and request.get("operation") not in operations:
@@ -346,7 +366,7 @@ def _rule_covers(rule: Object, request: Object, equivalent: bool) -> bool:
     if "*" not in groups and resource.get("group", "") not in groups:
         return False
     versions = rule.get("apiVersions") or ()
-    if not equivalent and "*" not in versions and resource.get("version") not in versions:
+    if "*" not in versions and version not in versions:
         return False
     return _resource_covered(
         rule.get("resources") or (), resource.get("resource", ""), request.get("subResource") or ""
@@ -468,8 +488,11 @@ def evaluate(hooks: Iterable[tuple[Object, Sequence[Object]]], review: Review, p
     for policy, bindings in hooks:
         spec = policy["spec"]
         strict = (spec.get("failurePolicy") or "Fail") == "Fail"
-        if not matches(spec.get("matchConstraints"), review):
+        version = matched_version(spec.get("matchConstraints"), review)
+        if version is None:
             continue
+        other = version != review.version and review.in_version is not None
+        seen = review.in_version(version) if other and review.in_version is not None else review
         kind = spec.get("paramKind")
         if kind is not None and source.scope(kind.get("apiVersion", ""), kind.get("kind", "")) is None:
             if strict:
@@ -487,7 +510,7 @@ def evaluate(hooks: Iterable[tuple[Object, Sequence[Object]]], review: Review, p
                     collector.deny(_name(policy), _name(binding), f"failed to configure binding: {error}")
                 continue
             for param in chosen:
-                collector.take(_name(policy), binding, _validate(policy, review, param))
+                collector.take(_name(policy), binding, _validate(policy, seen, param))
     return collector.verdict()
 
 

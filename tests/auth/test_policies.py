@@ -91,6 +91,24 @@ def test_admin_access_policy_of_the_seeds(on_server: OnServer) -> None:
     on_server(work)
 
 
+def test_policy_for_one_version_sees_requests_in_every_version(on_server: OnServer) -> None:
+    async def work(web: Web) -> None:
+        await namespaces(web)
+        for plural, obj in policy("resourceclaim", "object.spec"):
+            await must(web, "POST", f"{VAP}/{plural}", obj)
+        for version in ("v1", "v1beta2", "v1beta1"):
+            claims = f"/apis/resource.k8s.io/{version}/namespaces/tenant/resourceclaims"
+            denied = await must(web, "POST", claims, claim("a", version, True), 403)
+            assert denied["message"].endswith("admin access to devices not enabled")
+            await must(web, "POST", claims + "?dryRun=All", claim("a", version, False))
+        exact = policy("resourceclaim", "object.spec")[0][1]["spec"]["matchConstraints"] | {"matchPolicy": "Exact"}
+        name = f"{VAP}/validatingadmissionpolicies/resourceclaim-policy.dra.example.com"
+        await must(web, "PATCH", name, {"spec": {"matchConstraints": exact}}, 200)
+        await must(web, "POST", f"{DRA}/namespaces/tenant/resourceclaims", claim("a", "v1", True))
+
+    on_server(work)
+
+
 def simple(name: str, expression: str, **spec: Any) -> list[tuple[str, dict[str, Any]]]:
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
     made = {

@@ -61,14 +61,20 @@ class Policies:
 
         request = attributes.request
         namespace = self._lookup.get("", "namespaces", "", request.namespace) if request.namespace else None
-        review = Review(
-            request=_request(attributes),
-            object=_presented(attributes, attributes.object),
-            old_object=_presented(attributes, attributes.old_object),
-            namespace=None if namespace is None else {"apiVersion": "v1", "kind": "Namespace", **namespace},
-            authorize=lambda access: self._authorize(access, request.user),
-        )
-        verdict = evaluate(self._hooks, review, _StoredParams(self._lookup))
+        own = attributes.request_version or attributes.kind.storage_version
+
+        def seen(version: str) -> Review:
+            return Review(
+                request=_request(attributes, version),
+                object=_presented(attributes, attributes.object, version),
+                old_object=_presented(attributes, attributes.old_object, version),
+                namespace=None if namespace is None else {"apiVersion": "v1", "kind": "Namespace", **namespace},
+                authorize=lambda access: self._authorize(access, request.user),
+                versions=[each.name for each in attributes.kind.versions if each.name != own],
+                in_version=seen,
+            )
+
+        verdict = evaluate(self._hooks, seen(own), _StoredParams(self._lookup))
         attributes.warnings.extend(verdict.warnings)
         attributes.annotations.update(verdict.annotations)
         if verdict.denial is not None:
@@ -140,28 +146,28 @@ class _StoredParams:
         ]
 
 
-def _presented(attributes: AdmissionAttributes, obj: Mapping[str, Any] | None) -> Plain | None:
-    """An object as policies see it: in the version of the request, with its type, without managedFields."""
+def _presented(attributes: AdmissionAttributes, obj: Mapping[str, Any] | None, version: str) -> Plain | None:
+    """An object as policies see it: in a version that they know, with its type, without managedFields."""
     if obj is None:
         return None
     kind = attributes.kind
     if attributes.request.subresource and obj.get("kind") not in (None, kind.kind):
         return dict(obj)  # a TokenRequest, a Binding, …: what is posted to a subresource
-    version = attributes.request_version or kind.storage_version
     shown = strategy.encode(kind, version, dict(obj))
     metadata = {key: value for key, value in shown["metadata"].items() if key != "managedFields"}
     api_version = f"{kind.group}/{version}" if kind.group else version
     return {**shown, "apiVersion": api_version, "kind": kind.kind, "metadata": metadata}
 
 
-def _request(attributes: AdmissionAttributes) -> Plain:
+def _request(attributes: AdmissionAttributes, version: str) -> Plain:
     request, kind = attributes.request, attributes.kind
-    version = attributes.request_version or kind.storage_version
     named = {"group": kind.group, "version": version, "kind": kind.kind}
     if request.subresource and (obj := attributes.object) is not None and obj.get("kind") not in (None, kind.kind):
         group, _, posted = str(obj.get("apiVersion") or "").rpartition("/")
         named = {"group": group, "version": posted, "kind": str(obj["kind"])}
     resource = {"group": kind.group, "version": version, "resource": kind.plural}
+    own = attributes.request_version or kind.storage_version
+    as_sent = {"version": own} if named["kind"] == kind.kind else {}
     options = {"kind": _OPTIONS.get(attributes.operation, ""), "apiVersion": "meta.k8s.io/v1", **attributes.options}
     if attributes.dry_run:
         options["dryRun"] = ["All"]
@@ -169,8 +175,8 @@ def _request(attributes: AdmissionAttributes) -> Plain:
         "uid": "",
         "kind": named,
         "resource": resource,
-        "requestKind": named,
-        "requestResource": resource,
+        "requestKind": {**named, **as_sent},
+        "requestResource": {**resource, "version": own},
         "name": request.name,
         "operation": attributes.operation,
         "userInfo": user_info(request.user),
