@@ -130,7 +130,7 @@ class _Generator:
             if not _has_params(item.result):
                 continue
             for param, arg in zip(item.args, nodes, strict=False):
-                if not self.trusted(arg) or (_has_params(param) and self.type(arg).is_dyn):
+                if not self.trusted(arg) or _guessed(param, self.type(arg)):
                     return False
         return True
 
@@ -560,6 +560,13 @@ class _Generator:
 
 def _has_params(typ: Type) -> bool:
     return typ.kind == "param" or any(_has_params(param) for param in typ.params)
+
+
+def _guessed(param: Type, actual: Type) -> bool:
+    """Whether the checker took dyn for something with a parameter inside, which then has another argument's type."""
+    if actual.is_dyn:
+        return param.kind != "param" and _has_params(param)
+    return any(map(_guessed, param.params, actual.params))
 
 
 def _size(node: Node) -> int:

@@ -66,10 +66,10 @@ def device_environment(kind: Kind = "stored", features: Features = Features()) -
     }
     if features.consumable_capacity:
         fields["allowMultipleAllocations"] = t.BOOL
-    includes = kind == "stored" or features.list_type_attributes
-    env = kubernetes_base(includes=False).extend(
+    stored = kind == "stored"
+    env = kubernetes_base(includes=stored).extend(
         variables={"device": t.struct("kubernetes.DRADevice")},
-        functions=lists.INCLUDES if includes else (),
+        functions=lists.INCLUDES if features.list_type_attributes and not stored else (),
         structs=[StructType("kubernetes.DRADevice", fields)],
         macros=BIND,
     )

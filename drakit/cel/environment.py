@@ -126,6 +126,7 @@ def kubernetes_base(*, includes: bool) -> Environment:
         functions=[
             *urls.FUNCTIONS,
             *kubernetes.REGEX,
+            *(() if includes else lists.FUNCTIONS),
             *authz.FUNCTIONS,
             *optionals.FUNCTIONS,
             *kubernetes.QUANTITY,
@@ -137,8 +138,7 @@ def kubernetes_base(*, includes: bool) -> Environment:
             *comprehensions.FUNCTIONS,
             *kubernetes.SEMVER,
             *lists.EXTENSION,
-            *lists.FUNCTIONS,
-            *(lists.INCLUDES if includes else ()),
+            *((*lists.FUNCTIONS, *lists.INCLUDES) if includes else ()),
         ],
         macros={**m.TWO_VARIABLE, **lists.MACROS},
         idents={"optional_type": t.optional_of(t.DYN), "net.IP": t.opaque("net.IP"), "net.CIDR": t.opaque("net.CIDR")},

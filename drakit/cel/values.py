@@ -403,7 +403,7 @@ def type_name(value: Any) -> str:
 def go_type(value: Any) -> str:
     """What Go calls the value's type: some of cel-go's texts print it."""
     name = type_name(value)
-    return _GO_NAMES.get(name, name)
+    return ("*" if getattr(value, "boxed", False) else "") + _GO_NAMES.get(name, name)
 
 
 def is_zero(value: Any) -> bool:
