@@ -23,7 +23,13 @@ def run(args: argparse.Namespace) -> int:
     if process is None:
         print(f"no cluster runs from {folder}")
         return 0
-    if not running.stop(process, folder):
+    try:
+        gone = running.stop(process, folder)
+    except PermissionError as error:
+        raise options.CommandError(
+            f"process {process.pid} of {folder} belongs to another user, who may stop it"
+        ) from error
+    if not gone:
         raise options.CommandError(f"process {process.pid} does not stop; end it with: kill -9 {process.pid}")
     print("stopped")
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from importlib import import_module
 from importlib.metadata import version
@@ -14,6 +15,17 @@ COMMANDS: tuple[str, ...] = ("up", "down", "status", "profiles", "scheduler", "c
 
 
 def main(argv: list[str] | None = None, *, prog: str = "drakit") -> int:
+    try:
+        return _main(argv, prog)
+    except KeyboardInterrupt:
+        return 130  # as shells count it
+    except BrokenPipeError:
+        # Who reads our output has seen enough (`drakit profiles gb200 | head`); nothing more can be written, not at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _main(argv: list[str] | None, prog: str) -> int:
     parser = argparse.ArgumentParser(prog=prog, description="Kubernetes Dynamic Resource Allocation.")
     parser.add_argument("--version", action="version", version=f"%(prog)s {version('drakit')}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
@@ -27,6 +39,12 @@ def main(argv: list[str] | None = None, *, prog: str = "drakit") -> int:
         return int(args.run(args))
     except CommandError as error:
         print(f"{prog} {args.command}: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"{prog} {args.command}: {where}{error.strerror or error}", file=sys.stderr)
         return 1
 
 

@@ -48,7 +48,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     parser.add_argument("--address", default="", help="of this node (default: the address of its default route)")
     parser.add_argument(
-        "--port", type=int, default=0, help="of the kubelet API for logs and exec (default: a free one)"
+        "--port", type=options.port, default=0, help="of the kubelet API for logs and exec (default: a free one)"
     )
     parser.add_argument(
         "--client-ca",

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import difflib
 import logging
+import math
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drakit.api.gates import FeatureGates, GateError
-from drakit.api.registry import RuntimeConfig
 from drakit.cli.running import default_folder
 
+# What is heavy to import comes late, in the functions that need it: `drakit --help` answers at once.
 if TYPE_CHECKING:
+    from drakit.api.gates import FeatureGates
+    from drakit.api.registry import RuntimeConfig
     from drakit.client import Client
 
 __all__ = [
@@ -27,16 +30,43 @@ __all__ = [
     "add_logging",
     "add_state",
     "connect",
+    "count",
     "parse_controllers",
     "parse_gates",
     "parse_runtime_config",
+    "port",
     "run_until_stopped",
+    "seconds",
     "set_up_logging",
 ]
 
 
 class CommandError(Exception):
     """What a user can put right: printed without a traceback, exit code 1."""
+
+
+def count(text: str) -> int:
+    return _number(text, 1_000_000)
+
+
+def port(text: str) -> int:
+    return _number(text, 65535)
+
+
+def _number(text: str, most: int) -> int:
+    if not text.isdecimal() or int(text) > most:
+        raise argparse.ArgumentTypeError(f"{text}: must be a whole number from 0 to {most}")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value >= 0):
+        raise argparse.ArgumentTypeError(f"{text}: must be a number of seconds, 0 or more")
+    return value
 
 
 def add_kubeconfig(parser: argparse.ArgumentParser) -> None:
@@ -94,13 +124,34 @@ def add_logging(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_gates(text: str) -> FeatureGates:
+    from drakit.api.gates import GATES, FeatureGates, GateError
+
     try:
         return FeatureGates.parse(text) if text else FeatureGates.default()
     except GateError as error:
-        raise CommandError(f"--feature-gates: {error}") from error
+        raise CommandError(f"--feature-gates: {error}; {_hint(text, GATES)}") from error
+
+
+def _hint(text: str, known: Iterable[str]) -> str:
+    """Write it as Kubernetes does, and perhaps with the name that was meant."""
+    names = {part.partition("=")[0].strip() for part in text.split(",")}
+    near = {name: difflib.get_close_matches(name, known, 1) for name in names - set(known)}
+    meant = [f"{found[0]} for {name}" for name, found in near.items() if found]
+    return (
+        f"did you mean {', '.join(meant)}? " if meant else ""
+    ) + "write Name=true,Other=false; docs/feature-gates.md has the names"
 
 
 def parse_runtime_config(text: str) -> RuntimeConfig:
+    from drakit.api.registry import KINDS, RuntimeConfig
+
+    groups = {kind.group for kind in KINDS if kind.group} | {"api", "v1"}
+    for name in (part.partition("=")[0].strip() for part in text.split(",")):
+        if name and name.partition("/")[0] not in groups:
+            raise CommandError(
+                f"--runtime-config: unknown API group in {name!r}; write api/all=true, or GROUP/VERSION=true with one of "
+                + ", ".join(sorted(groups - {"api", "v1"}))
+            )
     try:
         return RuntimeConfig.parse(text)
     except ValueError as error:

@@ -41,8 +41,14 @@ def default_folder() -> Path:
 @contextmanager
 def occupy(folder: Path) -> Iterator[Path]:
     """Hold the folder's lock; the process file and kubeconfig in it go when we do. Yields the path of the process file."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (folder / "lock").open("a") as lock:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = (folder / "lock").open("a")
+    except OSError as error:
+        raise OSError(
+            error.errno, f"{error.strerror}; choose with --state a folder that this user may write", str(folder)
+        ) from error
+    with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

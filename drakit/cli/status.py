@@ -10,10 +10,6 @@ from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
-from lightkube.models.core_v1 import Node, Pod
-from lightkube.models.resource_v1 import ResourceClaim, ResourceSlice
-
-from drakit.api.errors import StatusError
 from drakit.cli import options, running
 
 
@@ -31,6 +27,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(args: argparse.Namespace) -> int:
+    from drakit.api.errors import StatusError
+
     folder = args.state or running.default_folder()
     process = running.find(folder)
     if process is None:
@@ -52,6 +50,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def count(kubeconfig: str) -> dict[str, Any]:
+    from lightkube.models.core_v1 import Node, Pod
+    from lightkube.models.resource_v1 import ResourceClaim, ResourceSlice
+
     from drakit.client import Client
     from drakit.client.http import HttpTransport
     from drakit.client.kubeconfig import load

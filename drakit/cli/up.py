@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import errno
 import gc
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,7 +37,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     options.add_state(parser)
     parser.add_argument("--ephemeral", action="store_true", help="keep nothing: state in memory only")
-    parser.add_argument("--nodes", type=int, default=2, metavar="N", help="simulated nodes (default 2; 0 for none)")
+    parser.add_argument(
+        "--nodes", type=options.count, default=2, metavar="N", help="simulated nodes (default 2; 0 for none)"
+    )
     parser.add_argument(
         "--profile", default="gb200", help="what they offer: see `drakit profiles` (default gb200), or a file"
     )
@@ -49,8 +53,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="also make this machine a node that really runs its pods, with the profile's devices simulated "
         "(RUNTIME: auto, cri, oci or process; see `drakit node --check`)",
     )
-    parser.add_argument("--pod-seconds", type=float, default=2.0, metavar="S", help="how long simulated Job pods run")
-    parser.add_argument("--port", type=int, default=0, help="of the API server on 127.0.0.1 (default: a free one)")
+    parser.add_argument(
+        "--pod-seconds", type=options.seconds, default=2.0, metavar="S", help="how long simulated Job pods run"
+    )
+    parser.add_argument(
+        "--port", type=options.port, default=0, help="of the API server on 127.0.0.1 (default: a free one)"
+    )
     parser.add_argument(
         "--placement", choices=("spread", "pack"), default="spread", help="fill nodes evenly or one by one"
     )
@@ -71,10 +79,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.nodes < 0:
-        raise options.CommandError(f"--nodes {args.nodes}: must be 0 or more")
+    from drakit.apiserver.journal import JournalError
+
     options.set_up_logging(args.verbose)
-    folder: Path = args.state or default_folder()
+    folder: Path = (args.state or default_folder()).absolute()
     try:
         with occupy(folder) as process:
             try:
@@ -82,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
             finally:
                 if not args.kubeconfig:
                     (folder / "kubeconfig").unlink(missing_ok=True)
-    except AlreadyRunning as error:
+    except (AlreadyRunning, JournalError) as error:
         raise options.CommandError(str(error)) from error
     except KeyboardInterrupt:
         print("stopped at once", file=sys.stderr)
@@ -97,8 +105,8 @@ async def serve(args: argparse.Namespace, folder: Path, process: Path, stopped: 
         print(f"{time.perf_counter() - began:5.2f} s  {text}", flush=True)
 
     cluster = compose(args, folder, progress)
-    kubeconfig: Path = args.kubeconfig or folder / "kubeconfig"
-    async with cluster:
+    kubeconfig: Path = (args.kubeconfig or folder / "kubeconfig").absolute()
+    async with listening(cluster, args.port):
         cluster.write_kubeconfig(kubeconfig)
         calm_collector()
         url = cluster.server.url
@@ -114,6 +122,23 @@ async def serve(args: argparse.Namespace, folder: Path, process: Path, stopped: 
             await ended
         ended.cancel()
         print("stopping", flush=True)
+
+
+@asynccontextmanager
+async def listening(cluster: Cluster, port: int) -> AsyncIterator[None]:
+    try:
+        await cluster.__aenter__()
+    except OSError as error:
+        if error.errno not in (errno.EADDRINUSE, errno.EACCES) or error.filename:
+            raise
+        why = "is in use" if error.errno == errno.EADDRINUSE else "needs root"
+        raise options.CommandError(
+            f"--port {port}: {why} on 127.0.0.1; choose another, or leave --port out for a free one"
+        ) from error
+    try:
+        yield
+    finally:
+        await cluster.__aexit__()
 
 
 def compose(args: argparse.Namespace, folder: Path, progress: Callable[[str], None]) -> Cluster:

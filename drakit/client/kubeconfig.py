@@ -102,15 +102,31 @@ def _merged(files: list[Path]) -> dict[str, Any]:
     for file in files:
         try:
             document = yaml.safe_load(file.read_text()) or {}
-        except (OSError, yaml.YAMLError, RecursionError) as error:
-            raise KubeconfigError(f"{file}: {error}") from error
+        except OSError as error:
+            raise KubeconfigError(f"{file}: {error.strerror}") from error
+        except (UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+            raise KubeconfigError(f"{file}: not a kubeconfig, which is YAML: {' '.join(str(error).split())}") from error
         if not isinstance(document, dict):
             raise KubeconfigError(f"{file}: not a kubeconfig (expected a mapping with clusters, users, contexts)")
+        _check_shape(document, file)
         merged["current-context"] = merged["current-context"] or document.get("current-context") or ""
         for section, member in (("clusters", "cluster"), ("users", "user"), ("contexts", "context")):
             for entry in document.get(section) or ():
                 merged[section].setdefault(entry["name"], {**(entry.get(member) or {}), "_directory": file.parent})
     return merged
+
+
+def _check_shape(document: dict[str, Any], file: Path) -> None:
+    """Only as far as reading it depends on it."""
+    for section, member in (("clusters", "cluster"), ("users", "user"), ("contexts", "context")):
+        entries = document.get(section) or []
+        if not isinstance(entries, list):
+            raise KubeconfigError(f"{file}: {section}: expected a list, got {type(entries).__name__}")
+        for index, entry in enumerate(entries):
+            if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+                raise KubeconfigError(f"{file}: {section}[{index}]: expected a mapping with a name")
+            if not isinstance(entry.get(member) or {}, dict):
+                raise KubeconfigError(f"{file}: {section}[{index}].{member}: expected a mapping")
 
 
 def _access(config: dict[str, Any], context_name: str, where: str) -> Access:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
+import socket
 from importlib import import_module
 from pathlib import Path
 
@@ -52,12 +54,14 @@ def test_without_a_command_help_is_printed(capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("args", "text"),
     [
-        (["up", "--nodes", "-1"], "--nodes -1: must be 0 or more"),
         (["up", "--profile", "nothing"], "there are a100-mig"),
         (["up", "--feature-gates", "NoSuchGate=true"], "--feature-gates: "),
         (["up", "--runtime-config", "api/all=maybe"], "--runtime-config: "),
         (["up", "--controllers", "nobody"], "--controllers: there is no nobody"),
         (["scheduler", "--kubeconfig", "/nowhere/kubeconfig"], "/nowhere/kubeconfig"),
+        (["up", "--feature-gates", "DRAAdminAcess=true"], "did you mean DRAAdminAccess for DRAAdminAcess?"),
+        (["up", "--runtime-config", "nobody.example.com/v1=true"], "unknown API group in 'nobody.example.com/v1'"),
+        (["up", "--profile", "./nothing.yaml"], "--profile: profile ./nothing.yaml: no such file"),
         (["profiles", "nothing"], "profile 'nothing' is not known"),
     ],
 )
@@ -66,6 +70,68 @@ def test_mistakes_are_told(args: list[str], text: str, tmp_path: Path, capsys: p
         args = [*args, "--state", str(tmp_path), "--ephemeral"]
     assert main(args) == 1
     assert text in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (["up", "--nodes", "-1"], "--nodes: -1: must be a whole number from 0"),
+        (["up", "--nodes", "x"], "--nodes: x: must be a whole number from 0"),
+        (["up", "--port", "65536"], "--port: 65536: must be a whole number from 0 to 65535"),
+        (["up", "--port", "-5"], "--port: -5: must be"),
+        (["up", "--pod-seconds", "nan"], "--pod-seconds: nan: must be a number of seconds"),
+        (["up", "--pod-seconds", "-1"], "--pod-seconds: -1: must be a number of seconds"),
+        (["node", "--port", "99999"], "--port: 99999: must be"),
+        (["driver"], "required: VERB"),
+        (["nothing"], "invalid choice: 'nothing'"),
+    ],
+)
+def test_a_wrong_command_line_is_told(args: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(args)
+    assert ended.value.code == 2
+    assert text in capsys.readouterr().err
+
+
+def test_a_port_in_use_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["up", "--state", str(tmp_path), "--ephemeral", "--nodes", "0", "--port", str(port)]) == 1
+    assert f"--port {port}: is in use on 127.0.0.1; choose another" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_used_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    assert main(["up", "--state", str(tmp_path / "file" / "state")]) == 1
+    assert f"{tmp_path}/file/state: Not a directory; choose with --state a folder" in capsys.readouterr().err
+
+
+def test_damaged_state_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "state.db").write_text("no database, but long enough to look at" * 100)
+    assert main(["up", "--state", str(tmp_path), "--nodes", "0"]) == 1
+    assert "state.db is damaged" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"a: [b", "not a kubeconfig, which is YAML: "),
+        (b"text", "not a kubeconfig (expected a mapping"),
+        (b"\xff\xfe\x00", "not a kubeconfig, which is YAML: "),
+        (b"clusters: 5", "clusters: expected a list, got int"),
+        (b"contexts: [7]", "contexts[0]: expected a mapping with a name"),
+        (b"users: [{name: a, user: 3}]", "users[0].user: expected a mapping"),
+        (b"{}", "no current-context; choose one with --context"),
+    ],
+)
+def test_a_file_that_is_no_kubeconfig_is_told(
+    content: bytes, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_bytes(content)
+    assert main(["scheduler", "--kubeconfig", str(file)]) == 1
+    assert f"{file}: {text}" in capsys.readouterr().err
 
 
 def test_status_and_down_without_a_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,3 +175,10 @@ def test_profiles_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> No
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == profiles.names()
     assert main(["profiles", "dgx-h100"]) == 0
     assert "resource.kubernetes.io/pcieRoot" in capsys.readouterr().out
+
+
+def test_profiles_for_scripts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["profiles", "-o", "json"]) == 0
+    assert [entry["name"] for entry in json.loads(capsys.readouterr().out)] == profiles.names()
+    assert main(["profiles", "gb200", "-o", "json"]) == 0
+    assert {item["kind"] for item in json.loads(capsys.readouterr().out)["items"]} == {"DeviceClass", "ResourceSlice"}
