@@ -53,15 +53,15 @@ class Context:
         self, version: str, now: datetime | None = None, asked: AdmissionAttributes | None = None
     ) -> WriteContext:
         """`asked`: the write whose author's rights are to be checked together with the object."""
-        made = WriteContext(self.gates, now or self.clock.now(), self.expressions, version)
-        privileges = self.privileges
+        now, privileges = now or self.clock.now(), self.privileges
         if asked is None or privileges is None or not privileges.concern(asked):
-            return made
+            return WriteContext(self.gates, now, self.expressions, version)
 
         def errors(new: Plain, old: Plain | None) -> list[FieldError]:
-            return privileges.errors(replace(asked, object=new, old_object=old))
+            asked.object, asked.old_object = new, old
+            return privileges.errors(asked)
 
-        return replace(made, privileges=errors)
+        return WriteContext(self.gates, now, self.expressions, version, errors)
 
     def collection(self, kind: Kind) -> Collection:
         return self.store.collection(kind)
