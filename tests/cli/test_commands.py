@@ -134,6 +134,13 @@ def test_a_file_that_is_no_kubeconfig_is_told(
     assert f"{file}: {text}" in capsys.readouterr().err
 
 
+def test_a_number_out_of_range_is_a_wrong_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["up", "--nodes", "-1"])
+    assert ended.value.code == 2
+    assert "argument --nodes: -1: must be" in capsys.readouterr().err
+
+
 def test_status_and_down_without_a_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status", "--state", str(tmp_path)]) == 3
     assert main(["down", "--state", str(tmp_path)]) == 0
