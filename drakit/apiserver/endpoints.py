@@ -24,6 +24,7 @@ from drakit.apiserver.rendering import Frames, render, status_body
 from drakit.apiserver.routes import Route, not_allowed, verb_of
 from drakit.apiserver.streams import WatchStream, send_error_stream
 from drakit.apiserver.verbs.reading import WatchStart
+from drakit.metrics import CONTENT_TYPE
 
 if TYPE_CHECKING:
     from drakit.apiserver.server import Server
@@ -304,7 +305,7 @@ class Endpoints:
         if path == "/version":
             return lambda request: (200, "application/json", json.dumps(self._server.version_info).encode(), ())
         if path == "/metrics":
-            return lambda request: (200, "text/plain; version=0.0.4; charset=utf-8", self._server.metrics_text(), ())
+            return lambda request: (200, CONTENT_TYPE, self._server.metrics.registry.render().encode(), ())
         if path.startswith(("/api", "/openapi")):
             return self._server.documents.find(path)
         if path == "/":

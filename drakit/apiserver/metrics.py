@@ -1,51 +1,47 @@
-"""Counters and a latency histogram in Prometheus' text form. A handful of numbers need no library."""
+"""What the server counts: every request as it is answered; what store and connections know is read when somebody asks."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Callable
 
-__all__ = ["Metrics"]
+from drakit.apiserver.store import Store
+from drakit.metrics import Registry
 
-_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0)
+__all__ = ["ServerMetrics"]
+
+_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0)
 
 
-class Metrics:
-    def __init__(self) -> None:
-        self._requests: dict[tuple[str, str, int], int] = {}
-        self._durations: dict[str, list[float]] = {}  # verb -> bucket counts, then sum
+class ServerMetrics:
+    def __init__(self, store: Store, connections: Callable[[], int]) -> None:
+        self.registry = registry = Registry()
+        self._requests = registry.counter(
+            "apiserver_request_total", "Requests by verb, resource and HTTP code.", ("verb", "resource", "code")
+        )
+        self._durations = registry.histogram(
+            "apiserver_request_duration_seconds", "Time from the request to its answer, by verb.", _SECONDS, ("verb",)
+        )
+        registry.gauge(
+            "apiserver_storage_objects",
+            "Stored objects by resource.",
+            ("resource",),
+            read=lambda: {(c.resource,): len(c.objects) for c in store.collections()},
+        )
+        registry.gauge(
+            "drakit_apiserver_watches",
+            "Open watches by resource.",
+            ("resource",),
+            read=lambda: {(c.resource,): len(c.watchers) for c in store.collections() if len(c.watchers)},
+        )
+        registry.gauge(
+            "drakit_store_resource_version", "The newest resource version.", read=lambda: {(): store.version}
+        )
+        registry.counter("drakit_store_commits_total", "Transactions on disk.", read=lambda: {(): store.commits})
+        registry.counter(
+            "drakit_store_failed_commits_total", "Transactions that failed.", read=lambda: {(): store.failures}
+        )
+        registry.gauge("drakit_http_connections", "Open connections.", read=lambda: {(): connections()})
 
     def observe(self, verb: str, resource: str, code: int, seconds: float) -> None:
-        key = (verb, resource, code)
-        self._requests[key] = self._requests.get(key, 0) + 1
-        found = self._durations.get(verb)
-        if found is None:
-            found = self._durations[verb] = [0.0] * (len(_BUCKETS) + 2)
-        found[bisect_left(_BUCKETS, seconds)] += 1
-        found[-1] += seconds
-
-    def text(self, gauges: Iterable[tuple[str, str, float]]) -> bytes:
-        """`gauges` are (name, labels, value) of the moment."""
-        lines = [
-            "# HELP apiserver_request_total Requests by verb, resource and HTTP code.",
-            "# TYPE apiserver_request_total counter",
-        ]
-        for (verb, resource, code), count in sorted(self._requests.items()):
-            lines.append(f'apiserver_request_total{{verb="{verb}",resource="{resource}",code="{code}"}} {count}')
-        lines.append("# HELP apiserver_request_duration_seconds Time from the request to its answer, by verb.")
-        lines.append("# TYPE apiserver_request_duration_seconds histogram")
-        name = "apiserver_request_duration_seconds"
-        for verb, counts in sorted(self._durations.items()):
-            total = 0.0
-            for bound, number in zip((*(str(bound) for bound in _BUCKETS), "+Inf"), counts[:-1], strict=True):
-                total += number
-                lines.append(f'{name}_bucket{{verb="{verb}",le="{bound}"}} {total:g}')
-            lines.append(f'{name}_sum{{verb="{verb}"}} {counts[-1]:.6f}')
-            lines.append(f'{name}_count{{verb="{verb}"}} {total:g}')
-        seen: set[str] = set()
-        for gauge, labels, value in gauges:
-            if gauge not in seen:
-                seen.add(gauge)
-                lines.append(f"# TYPE {gauge} gauge")
-            lines.append(f"{gauge}{{{labels}}} {value:g}" if labels else f"{gauge} {value:g}")
-        return ("\n".join(lines) + "\n").encode()
+        self._requests.inc(verb, resource, code)
+        self._durations.observe(seconds, verb)

@@ -33,7 +33,7 @@ from drakit.apiserver.expressions import lazy_expressions
 from drakit.apiserver.http import Connection, Limits
 from drakit.apiserver.journal import Journal
 from drakit.apiserver.lifecycle import INITIAL_NAMESPACES, NamespaceLifecycle
-from drakit.apiserver.metrics import Metrics
+from drakit.apiserver.metrics import ServerMetrics
 from drakit.apiserver.node_proxy import NodeProxy
 from drakit.apiserver.routes import Routes
 from drakit.apiserver.store import HISTORY, Store
@@ -88,12 +88,13 @@ class Server:
         self.node_proxy = node_proxy
         self.request_log = self.settings.request_log
         self.log = logging.getLogger("drakit.apiserver")
-        self.metrics = Metrics()
         self.audit: AuditLog | None = None
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self.folder = self._folder()
         self._journal = Journal(self.folder / "state.db") if self.settings.data is not None else None
         self.store = Store(self._journal, history=self.settings.history)
+        self._connections: set[Connection] = set()
+        self.metrics = ServerMetrics(self.store, lambda: len(self._connections))
         clock = clock or SystemClock()
         gates = self.settings.gates
         served = list(registry.served_kinds(gates, self.settings.runtime_config))
@@ -120,7 +121,6 @@ class Server:
         self._aggregation = bootstrap.Aggregation(self.context)
         self.documents = Documents(served)
         self.endpoints = Endpoints(self)
-        self._connections: set[Connection] = set()
         self._listener: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self.port = 0
@@ -265,19 +265,3 @@ class Server:
             "compiler": platform.python_implementation(),
             "platform": f"{platform.system().lower()}/{platform.machine()}",
         }
-
-    def metrics_text(self) -> bytes:
-        gauges: list[tuple[str, str, float]] = [
-            ("drakit_store_resource_version", "", float(self.store.version)),
-            ("drakit_store_commits_total", "", float(self.store.commits)),
-            ("drakit_store_failed_commits_total", "", float(self.store.failures)),
-            ("drakit_http_connections", "", float(len(self._connections))),
-        ]
-        for collection in self.store.collections():
-            label = f'resource="{collection.resource}"'
-            gauges.append(("apiserver_storage_objects", label, float(len(collection.objects))))
-        for collection in self.store.collections():
-            if len(collection.watchers):
-                label = f'resource="{collection.resource}"'
-                gauges.append(("apiserver_longrunning_watches", label, float(len(collection.watchers))))
-        return self.metrics.text(gauges)
