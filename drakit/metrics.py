@@ -16,7 +16,7 @@ __all__ = ["CONTENT_TYPE", "Counter", "Gauge", "Histogram", "Registry", "exponen
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 Labels = tuple[str | int, ...]  # the values, in the order of the family's label names
-Read = Callable[[], Mapping[Labels, float]]
+Read = Callable[[], Mapping[tuple[str, ...], float]]
 
 
 class _Family:

@@ -17,7 +17,7 @@ from drakit.api.errors import StatusError
 from drakit.api.gates import FeatureGates
 from drakit.client import Client, EventRecorder, Informers, WorkQueue
 from drakit.clock import Clock, SystemClock
-from drakit.controllers.metrics import Metrics
+from drakit.metrics import Registry
 
 __all__ = ["Context", "ControlLoop", "Reconcile"]
 
@@ -33,7 +33,7 @@ class Context:
     client: Client
     informers: Informers
     clock: Clock = field(default_factory=SystemClock)
-    metrics: Metrics = field(default_factory=Metrics)
+    metrics: Registry = field(default_factory=Registry)
     gates: FeatureGates = field(default_factory=FeatureGates.default)
     rng: random.Random = field(default_factory=random.Random)
     root_ca: str = ""  # the cluster's CA certificate, in PEM, for the config map in every namespace
@@ -56,7 +56,7 @@ class ControlLoop:
     def __init__(self, name: str, reconcile: Reconcile, context: Context, *, workers: int = 5) -> None:
         self.name = name
         self.queue: WorkQueue[str] = WorkQueue(context.clock, name=name)
-        context.metrics.add_queue(self.queue)
+        _show(self.queue, context.metrics)
         self.reconciles = 0
         self._reconcile = reconcile
         self._workers = workers
@@ -112,3 +112,18 @@ class ControlLoop:
             self.queue.forget(key)
             if after is not None:
                 self.queue.add_after(key, after)
+
+
+def _show(queue: WorkQueue[str], metrics: Registry) -> None:
+    """As client-go shows its work queues."""
+    name, labels = (queue.name,), ("name",)
+    metrics.gauge("workqueue_depth", "Current depth of workqueue", labels, read=lambda: {name: len(queue)})
+    metrics.counter(
+        "workqueue_adds_total", "Total number of adds handled by workqueue", labels, read=lambda: {name: queue.adds}
+    )
+    metrics.counter(
+        "workqueue_retries_total",
+        "Total number of retries handled by workqueue",
+        labels,
+        read=lambda: {name: queue.retries},
+    )

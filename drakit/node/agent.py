@@ -24,7 +24,7 @@ from drakit.node.claim_state import ClaimStore
 from drakit.node.claims import RECONCILE_INTERVAL, Claims
 from drakit.node.errors import NodeError
 from drakit.node.health import HealthStore
-from drakit.node.metrics import Metrics
+from drakit.node.metrics import NodeMetrics
 from drakit.node.node_object import NodeObject, SliceWiper, machine_resources, primary_address
 from drakit.node.objects import Objects
 from drakit.node.plugins import CALL_TIMEOUT, Plugins
@@ -70,7 +70,7 @@ class Agent:
         self.name = node_name
         self.root = root_dir
         self.clock = clock or SystemClock()
-        self.metrics = Metrics()
+        self.metrics = NodeMetrics()
         self.address = address or primary_address()
         self.port = 0  # of the kubelet API, once it is served
         self.info: RuntimeInfo | None = None

@@ -23,7 +23,7 @@ from drakit.node import pod_claims
 from drakit.node.claim_state import ClaimInfo, ClaimStore, PreparedDevice
 from drakit.node.errors import PluginError, PrepareError
 from drakit.node.health import HealthStore
-from drakit.node.metrics import Metrics
+from drakit.node.metrics import NodeMetrics
 from drakit.node.plugins import Plugin, Plugins
 
 __all__ = ["Claims"]
@@ -49,7 +49,7 @@ class Claims:
         plugins: Plugins,
         health: HealthStore,
         *,
-        metrics: Metrics,
+        metrics: NodeMetrics,
         clock: Clock,
     ) -> None:
         self._client = client
@@ -61,7 +61,7 @@ class Claims:
         self._locks: dict[Key, asyncio.Lock] = {}
         self.on_change: Callable[[set[str]], None] = lambda pod_uids: None
         metrics.gauge(
-            "dra_resource_claims_in_use", "Claims in use on the node, per driver.", ("driver_name",), store.in_use
+            "dra_resource_claims_in_use", "Claims in use on the node, per driver.", ("driver_name",), read=store.in_use
         )
 
     async def prepare(self, pod: Pod) -> None:

@@ -23,6 +23,7 @@ from drakit.apiserver.certificates import load_or_create
 from drakit.apiserver.http import Connection, HttpRequest, Limits, parse_query
 from drakit.apiserver.node_proxy import NodeStream
 from drakit.client import Request
+from drakit.metrics import CONTENT_TYPE
 from drakit.node.agent import Agent
 from drakit.node.api import PodApi
 
@@ -99,7 +100,7 @@ class KubeletApi:
         parts = [p for p in request.path.split("/") if p]
         query: dict[str, Any] = dict(parse_query(request.query))
         if parts == ["metrics"]:
-            connection.respond(200, "text/plain; version=0.0.4", self._agent.metrics.render().encode())
+            connection.respond(200, CONTENT_TYPE, self._agent.metrics.render().encode())
         elif parts == ["pods"]:
             items = [to_plain(w.pod) for w in self._agent.workers.values()]
             connection.respond(

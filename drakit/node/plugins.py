@@ -17,7 +17,7 @@ import grpc
 from drakit.clock import Clock
 from drakit.driver.protocols import DRA, HEALTH
 from drakit.node.errors import PluginError
-from drakit.node.metrics import Metrics
+from drakit.node.metrics import NodeMetrics
 
 __all__ = ["HealthSink", "Plugin", "Plugins"]
 
@@ -36,7 +36,7 @@ class Plugin:
     service: str  # of DRA
     health_service: str  # of HEALTH, or ""
     channel: grpc.aio.Channel
-    metrics: Metrics
+    metrics: NodeMetrics
     clock: Clock
     timeout: float = CALL_TIMEOUT
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
@@ -69,7 +69,7 @@ class Plugin:
 
 class Plugins:
     def __init__(
-        self, metrics: Metrics, clock: Clock, *, on_health: HealthSink | None = None, timeout: float = CALL_TIMEOUT
+        self, metrics: NodeMetrics, clock: Clock, *, on_health: HealthSink | None = None, timeout: float = CALL_TIMEOUT
     ) -> None:
         self._metrics = metrics
         self._clock = clock

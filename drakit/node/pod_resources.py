@@ -12,7 +12,7 @@ from lightkube.models.core_v1 import Container, Pod
 from drakit.driver import wire
 from drakit.driver.files import remove
 from drakit.node.claims import Claims
-from drakit.node.metrics import Metrics
+from drakit.node.metrics import NodeMetrics
 from drakit.node.pod_status import is_sidecar
 
 __all__ = ["POD_RESOURCES", "PodResources"]
@@ -48,7 +48,9 @@ POD_RESOURCES = wire.build(
 
 
 class PodResources:
-    def __init__(self, directory: Path, pods: Callable[[], Iterable[Pod]], claims: Claims, metrics: Metrics) -> None:
+    def __init__(
+        self, directory: Path, pods: Callable[[], Iterable[Pod]], claims: Claims, metrics: NodeMetrics
+    ) -> None:
         self._path = directory / "pod-resources" / "kubelet.sock"
         self._pods = pods
         self._claims = claims

@@ -8,7 +8,6 @@ from drakit.apiserver.server import Server, Settings
 from drakit.client import Client, Informers, Resource
 from drakit.clock import VirtualClock
 from drakit.controllers.loop import Context, ControlLoop
-from drakit.controllers.metrics import Metrics
 from drakit.controllers.runner import NAMES, build, run
 from tests.controllers import objects as make
 
@@ -77,16 +76,3 @@ def test_failing_reconcile_is_tried_again_with_growing_delay() -> None:
 
     times = asyncio.run(body())
     assert times == pytest.approx([0.0, 0.005, 0.015, 0.035, 0.075], abs=0.004)
-
-
-def test_metrics_are_prometheus_text() -> None:
-    metrics = Metrics()
-    metrics.counter("c_total", "Counts", ("a",)).inc('x"y')
-    metrics.gauge("g", "Gauges", read=lambda: {(): 2.5})
-    metrics.histogram("h", "Measures", (0.1, 1)).observe(0.5)
-    assert metrics.render() == (
-        '# HELP c_total Counts\n# TYPE c_total counter\nc_total{a="x\\"y"} 1\n'
-        "# HELP g Gauges\n# TYPE g gauge\ng 2.5\n"
-        "# HELP h Measures\n# TYPE h histogram\n"
-        'h_bucket{le="0.1"} 0\nh_bucket{le="1"} 1\nh_bucket{le="+Inf"} 1\nh_sum 0.5\nh_count 1\n'
-    )
