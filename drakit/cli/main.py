@@ -11,7 +11,7 @@ from importlib.metadata import version
 from drakit.cli.options import CommandError
 
 # Every command is a module of this package with add_parser(commands) and run(args) -> int.
-COMMANDS: tuple[str, ...] = ("up", "down", "status", "profiles", "scheduler", "controllers", "node", "driver")
+COMMANDS: tuple[str, ...] = ("up", "down", "status", "profiles", "check", "scheduler", "controllers", "node", "driver")
 
 
 def main(argv: list[str] | None = None, *, prog: str = "drakit") -> int:

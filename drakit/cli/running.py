@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-__all__ = ["AlreadyRunning", "Process", "default_folder", "find", "occupy", "stop"]
+__all__ = ["AlreadyRunning", "Process", "announce", "command", "default_folder", "find", "occupy", "stop"]
 
 
 class AlreadyRunning(Exception):
@@ -38,6 +38,11 @@ def default_folder() -> Path:
     return Path(base) / "drakit"
 
 
+def command(verb: str, folder: Path) -> str:
+    """What to type for a cluster of this folder."""
+    return f"drakit {verb}" if folder == default_folder() else f"drakit {verb} --state {folder}"
+
+
 @contextmanager
 def occupy(folder: Path) -> Iterator[Path]:
     """Hold the folder's lock; the process file and kubeconfig in it go when we do. Yields the path of the process file."""
@@ -55,7 +60,8 @@ def occupy(folder: Path) -> Iterator[Path]:
             other = find(folder)
             who = f" (process {other.pid}, {other.url})" if other else ""
             raise AlreadyRunning(
-                f"a cluster already runs from {folder}{who}: stop it with `drakit down`, or choose another folder with --state"
+                f"a cluster already runs from {folder}{who}: "
+                f"stop it with `{command('down', folder)}`, or choose another folder with --state"
             ) from None
         process = folder / "process.json"
         try:

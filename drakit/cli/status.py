@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
         print(
             json.dumps({"running": False})
             if args.output == "json"
-            else f"no cluster runs from {folder}; start one: drakit up"
+            else f"no cluster runs from {folder}; start one: {running.command('up', folder)}"
         )
         return 3
     try:

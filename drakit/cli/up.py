@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drakit.cli import options
-from drakit.cli.running import AlreadyRunning, Process, announce, default_folder, occupy
+from drakit.cli.running import AlreadyRunning, Process, announce, command, default_folder, occupy
 
 if TYPE_CHECKING:
     from drakit.cli.cluster import Cluster
@@ -26,7 +26,7 @@ Use it from another terminal:
   kubectl get nodes,deviceclasses,resourceslices
   kubectl get resourceclaims -A -w
 
-Ctrl-C or `drakit down` stops it."""
+Ctrl-C or `{down}` stops it."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -113,7 +113,7 @@ async def serve(args: argparse.Namespace, folder: Path, process: Path, stopped: 
         record = Process(os.getpid(), url, str(kubeconfig), time.time(), args.nodes, args.profile, args.ephemeral)
         announce(process, record)
         progress("ready")
-        print(NEXT.format(kubeconfig=kubeconfig), flush=True)
+        print(NEXT.format(kubeconfig=kubeconfig, down=command("down", folder)), flush=True)
         ended = asyncio.ensure_future(cluster.wait())
         asked = asyncio.ensure_future(stopped.wait())
         await asyncio.wait({ended, asked}, return_when=asyncio.FIRST_COMPLETED)

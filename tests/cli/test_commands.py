@@ -184,6 +184,26 @@ def test_profiles_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> No
     assert "resource.kubernetes.io/pcieRoot" in capsys.readouterr().out
 
 
+def test_check_says_where_and_what_to_write_instead(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(ROOT / "examples" / "gpu-pod.yaml"), str(ROOT / "examples" / "job.yaml")]) == 0
+    assert capsys.readouterr().out == ""
+    old = tmp_path / "old.yaml"
+    old.write_text("apiVersion: resource.k8s.io/v1alpha2\nkind: ResourceClass\nmetadata:\n  name: a\n")
+    assert main(["check", str(tmp_path)]) == 1
+    text = capsys.readouterr().out
+    assert f'{old}:2: kind: no kind "ResourceClass" in version "resource.k8s.io/v1alpha2"' in text
+    assert "use a DeviceClass" in text
+    assert main(["check", str(old), "-o", "json"]) == 1
+    assert [problem["line"] for problem in json.loads(capsys.readouterr().out)] == [2]
+
+
+def test_check_of_nothing_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(tmp_path)]) == 1
+    assert "no .yaml, .yml, .json files" in capsys.readouterr().err
+    assert main(["check", str(tmp_path / "nothing.yaml")]) == 1
+    assert f"{tmp_path}/nothing.yaml: No such file" in capsys.readouterr().err
+
+
 def test_profiles_for_scripts(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profiles", "-o", "json"]) == 0
     assert [entry["name"] for entry in json.loads(capsys.readouterr().out)] == profiles.names()
