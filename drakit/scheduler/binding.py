@@ -32,6 +32,7 @@ from drakit.scheduler.claims import (
 )
 from drakit.scheduler.decide import Placement
 from drakit.scheduler.devices import ExtendedClaim
+from drakit.scheduler.metrics import SchedulerMetrics
 from drakit.scheduler.outcome import SchedulingError
 from drakit.scheduler.pods import PodInfo
 from drakit.scheduler.state import State
@@ -45,6 +46,20 @@ CONDITION_POLL = 5.0  # seconds between looks at binding conditions when no even
 
 class BindError(SchedulingError):
     """The decision could not be written down; the pod is tried again later."""
+
+    status = "error"  # for the metrics of binding conditions
+
+
+class ConditionsFailed(BindError):
+    """A driver said that it cannot make the device ready."""
+
+    status = "failure"
+
+
+class ConditionsTimeout(BindError):
+    """A device was not made ready in time."""
+
+    status = "timeout"
 
 
 def timestamp(now: datetime) -> str:
@@ -222,9 +237,10 @@ class Binder:
         state: State,
         clock: Clock,
         recorder: EventRecorder,
+        metrics: SchedulerMetrics,
     ) -> None:
         self._client, self._claims, self._state, self._clock = client, claims, state, clock
-        self._recorder = recorder
+        self._recorder, self._metrics = recorder, metrics
         self.writer = ClaimWriter(client, claims, clock, stamped=state.binding_conditions)
         self._extended: dict[str, tuple[str, str]] = {}  # pod UID -> key and UID of the claim created for it
         self._changed = asyncio.Event()
@@ -310,7 +326,9 @@ class Binder:
         try:
             created = await self._client.create_plain(CLAIMS, body, namespace=info.namespace)
         except StatusError as error:
+            self._metrics.claim_created(success=False)
             raise BindError(f"create claim for extended resources {info.key}: {error}") from error
+        self._metrics.claim_created(success=True)
         key = f"{info.namespace}/{created['metadata']['name']}"
         self._extended[info.uid] = (key, created["metadata"]["uid"])
         self._claims.observe(created)
@@ -351,10 +369,23 @@ class Binder:
             f"waiting for binding conditions for device on node {placement.node}",
             action="Scheduling",
         )
-        deadline = self._clock.monotonic() + self._state.policy.binding_timeout
+        began = self._clock.monotonic()
+        try:
+            await self._all_conditions(keys, began + self._state.policy.binding_timeout)
+        except BindError as error:
+            self._count_wait(keys, error.status, began)
+            raise
+        self._count_wait(keys, "success", began)
+
+    def _count_wait(self, keys: list[str], status: str, began: float) -> None:
+        claims = [claim for key in keys if (claim := self._claims.get(key)) is not None]
+        self._metrics.waited(claims, status, self._clock.monotonic() - began)
+
+    async def _all_conditions(self, keys: list[str], deadline: float) -> None:
         while not self._conditions_met(keys):
             if self._clock.monotonic() >= deadline:
-                raise BindError("device binding timeout: claim=" + ",".join(key.split("/", 1)[1] for key in keys))
+                names = ",".join(key.split("/", 1)[1] for key in keys)
+                raise ConditionsTimeout(f"device binding timeout: claim={names}")
             await self._change_or(CONDITION_POLL)
 
     def _conditions_met(self, keys: list[str]) -> bool:
@@ -366,9 +397,9 @@ class Binder:
                 if ready_to_bind(claim):
                     continue
             except BindingFailed as error:
-                raise BindError(str(error)) from error
+                raise ConditionsFailed(str(error)) from error
             if binding_overdue(claim, self._clock.now(), self._state.policy.binding_timeout):
-                raise BindError(f"device binding timeout: claim={key.split('/', 1)[1]}")
+                raise ConditionsTimeout(f"device binding timeout: claim={key.split('/', 1)[1]}")
             return False
         return True
 

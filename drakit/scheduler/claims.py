@@ -178,9 +178,13 @@ def allocation_of(claim: ResourceClaim) -> Any:
     return claim.status.allocation if claim.status else None
 
 
-def devices_of(claim: ResourceClaim) -> list[Device]:
+def results_of(claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
     allocation = allocation_of(claim)
-    return [(r.driver, r.pool, r.device) for r in _results(allocation)] if allocation is not None else []
+    return _results(allocation) if allocation is not None else []
+
+
+def devices_of(claim: ResourceClaim) -> list[Device]:
+    return [(r.driver, r.pool, r.device) for r in results_of(claim)]
 
 
 def reserved_for(claim: ResourceClaim) -> list[Any]:
@@ -219,8 +223,7 @@ def _belongs(info: PodInfo, claim: ResourceClaim) -> bool:
 
 
 def has_binding_conditions(claim: ResourceClaim) -> bool:
-    allocation = allocation_of(claim)
-    return allocation is not None and any(r.bindingConditions for r in _results(allocation))
+    return any(r.bindingConditions for r in results_of(claim))
 
 
 def _results(allocation: Any) -> list[DeviceRequestAllocationResult]:

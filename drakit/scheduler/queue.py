@@ -24,7 +24,9 @@ class Waiting:
 
     __slots__ = (
         "added",
+        "admitted",
         "attempts",
+        "began",
         "claim_keys",
         "errored",
         "first_seen",
@@ -39,6 +41,8 @@ class Waiting:
         self.info = info
         self.added = now  # orders pods of equal priority
         self.first_seen = now
+        self.admitted = now  # since when it may be tried
+        self.began = now  # when the last attempt did
         self.attempts = 0
         self.state = ""
         self.until = 0.0  # end of the backoff
@@ -76,6 +80,10 @@ class SchedulingQueue:
         for waiting in self._pods.values():
             found[waiting.state] += 1
         return found
+
+    def rejections(self) -> dict[str, int]:
+        """Plugin -> the unschedulable pods that it rejected."""
+        return {plugin: len(members) for plugin, members in self._by_plugin.items()}
 
     # -- in
 
@@ -168,6 +176,8 @@ class SchedulingQueue:
         if waiting.state in (ACTIVE, BACKOFF, ""):
             return
         unschedulable = waiting.state == UNSCHEDULABLE
+        if not waiting.attempts:
+            waiting.admitted = now  # it was gated until now
         self._leave(waiting)
         self._pods[waiting.info.uid] = waiting
         if unschedulable and waiting.until > now:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +24,7 @@ from drakit.scheduler import groups, hints
 from drakit.scheduler.binding import Binder, BindError, timestamp
 from drakit.scheduler.claims import allocation_of, key_of, reserved_for, uid_of
 from drakit.scheduler.decide import Attempt, Placement, decide
+from drakit.scheduler.metrics import ERROR, SCHEDULED, UNSCHEDULABLE, SchedulerMetrics
 from drakit.scheduler.outcome import Diagnosis, SchedulingError, preemption_message
 from drakit.scheduler.pods import DEFAULT_SCHEDULER, PodInfo, is_deleting, is_finished
 from drakit.scheduler.preemption import Preemption, preempt
@@ -56,12 +56,12 @@ class Scheduler:
         self.clock = clock or SystemClock()
         self.state = State(gates=gates or FeatureGates.default(), policy=policy or Policy())
         self.queue = SchedulingQueue()
-        self.attempts: Counter[str] = Counter()  # by result: scheduled, unschedulable, error
+        self.metrics = SchedulerMetrics(name, self.queue, self.state.nodes)
         self._client, self._informers, self._new_uid = client, informers, new_uid
         recorder = EventRecorder(client, name, clock=self.clock, api="events", instance=name)
         self._recorder = recorder
         self._reporter = Reporter(client, recorder, self.clock)
-        self._binder = Binder(client, informers.of(ResourceClaim), self.state, self.clock, recorder)
+        self._binder = Binder(client, informers.of(ResourceClaim), self.state, self.clock, recorder, self.metrics)
         self._wake = asyncio.Event()
         self._tracker = Tracker(
             self.state, self.queue, self.clock, name, wake=self._wake.set, watched=self._binder.claim_changed
@@ -126,7 +126,7 @@ class Scheduler:
         if info.group is not None and self._gangs and self._groups.min_count(info.group):
             self._attempt_gang(waiting, info.group)
             return
-        outcome, attempt = self._decide(info)
+        outcome, attempt = self._decide(waiting)
         if isinstance(outcome, Placement):
             self._assume(info, outcome)
             self._spawn(self._bind(waiting, outcome))
@@ -135,8 +135,10 @@ class Scheduler:
         else:
             self._failed(waiting, outcome)
 
-    def _decide(self, info: PodInfo) -> tuple[Placement | Diagnosis | str, Attempt | None]:
+    def _decide(self, waiting: Waiting) -> tuple[Placement | Diagnosis | str, Attempt | None]:
         """As `decide`; a text when the attempt ended in an error."""
+        info = waiting.info
+        waiting.began = self.clock.monotonic()
         try:
             return decide(self.state, info, self.clock.now(), self._new_uid)
         except SchedulingError as error:
@@ -144,6 +146,8 @@ class Scheduler:
         except Exception as error:  # a bug or an object we cannot read must not stop the other pods
             log.exception("pod %s: deciding failed", info.key)
             return f"internal error: {error}", None
+        finally:
+            self.metrics.decisions.observe(self.clock.monotonic() - waiting.began)
 
     # -- a gang
 
@@ -156,7 +160,7 @@ class Scheduler:
         placed: list[tuple[Waiting, Placement]] = []
         left: list[tuple[Waiting, Diagnosis | str, Attempt | None]] = []
         for waiting in gang:
-            outcome, attempt = self._decide(waiting.info)
+            outcome, attempt = self._decide(waiting)
             if isinstance(outcome, Placement):
                 self._assume(waiting.info, outcome)
                 placed.append((waiting, outcome))
@@ -195,6 +199,7 @@ class Scheduler:
                 plugins |= outcome.plugins
                 reason = reason or outcome.message()
         for waiting, _ in placed:  # they wait for what helps the others
+            self.metrics.attempted(UNSCHEDULABLE, waiting, now)
             self.queue.unschedulable(waiting, plugins, now, self.state.claims.keys_of(waiting.info))
             self._reporter.not_placed(waiting.info, "Unschedulable", f"{groups.UNSCHEDULABLE}: {reason}")
         self._spawn(self._tell_group(key, reason))
@@ -259,7 +264,7 @@ class Scheduler:
             if not await self._binding_failed(waiting, placement, str(error)):
                 return
         self._tracker.binding.discard(info.uid)
-        self.attempts["scheduled"] += 1
+        self.metrics.attempted(SCHEDULED, waiting, self.clock.monotonic())
         self.state.nominated.pop(info.uid, None)
         self._reporter.placed(info, placement.node)
         current = self._informers.of(Pod).get(info.key)
@@ -299,14 +304,15 @@ class Scheduler:
     # -- no node
 
     def _failed(self, waiting: Waiting, message: str) -> None:
-        self.attempts["error"] += 1
-        self.queue.failed(waiting, self.clock.monotonic())
+        now = self.clock.monotonic()
+        self.metrics.attempted(ERROR, waiting, now)
+        self.queue.failed(waiting, now)
         self._reporter.not_placed(waiting.info, "SchedulerError", message)
         self._wake.set()
 
     def _rejected(self, waiting: Waiting, diagnosis: Diagnosis, attempt: Attempt | None) -> None:
-        self.attempts["unschedulable"] += 1
         info, now = waiting.info, self.clock.monotonic()
+        self.metrics.attempted(UNSCHEDULABLE, waiting, now)
         nominated = "" if diagnosis.settled else self._post_filter(info, diagnosis, attempt)
         plugins = diagnosis.plugins or frozenset((hints.NO_NODES,))
         self.queue.unschedulable(waiting, plugins, now, self.state.claims.keys_of(info))
@@ -322,8 +328,10 @@ class Scheduler:
         if attempt is None:
             said.append(preemption_message(diagnosis.total_nodes, {}))
         else:
+            self.metrics.preemption_attempts.inc()
             found, text = preempt(attempt, diagnosis)
             if found is not None:
+                self.metrics.preemption_victims.observe(len(found.victims))
                 self.state.nominated[info.uid] = (info, found.node)
                 self._spawn(self._evict(info, found))
                 nominated = found.node
