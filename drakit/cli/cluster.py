@@ -9,7 +9,7 @@ import asyncio
 import base64
 import logging
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -123,6 +123,7 @@ class Cluster:
             context = Context(
                 client, self.informers, self.clock, gates=options.gates, root_ca=self._root_ca, clients=own
             )
+            self.server.metrics.registry.include(context.metrics)
             names = options.controllers
             self._spawn(
                 "controllers", lambda: runner.run(client, self.informers, self.clock, enabled=names, context=context)
@@ -136,6 +137,7 @@ class Cluster:
                 policy=options.policy,
                 clock=self.clock,
             )
+            self.server.metrics.registry.include(self.scheduler.metrics.registry)
             self._spawn("scheduler", self.scheduler.run)
             self._progress("scheduler")
         if options.machine:
@@ -151,7 +153,7 @@ class Cluster:
                 node_client=lambda name: self.client(f"system:node:{name}", "system:nodes"),
             )
             self._spawn("nodes", self.nodes.run)
-            await self.nodes.published.wait()
+            await self._unless_one_dies(self.nodes.published.wait())
             self._progress(f"{options.nodes} simulated nodes, profile {self.profile.name}: {self.profile.description}")
 
     async def _start_machine(self) -> None:
@@ -172,6 +174,7 @@ class Cluster:
             cri_endpoint=self.options.cri_endpoint,
             api_server=self.server.url,
         )
+        self.server.metrics.registry.include(self.machine.agent.metrics)
         await self.machine.start()
         info = self.machine.agent.info
         assert info is not None
@@ -197,6 +200,14 @@ class Cluster:
         self._tasks.clear()
         await self.informers.stop()
         await self.server.stop()
+
+    async def _unless_one_dies(self, step: Coroutine[Any, Any, Any]) -> None:
+        """Wait for a step of the start; a component that dies meanwhile ends the start with what killed it."""
+        waiting = asyncio.ensure_future(step)
+        await asyncio.wait({waiting, *self._tasks}, return_when=asyncio.FIRST_COMPLETED)
+        if not waiting.done():
+            waiting.cancel()
+            await self.wait()
 
     async def wait(self) -> None:
         """Returns only when a component dies, raising what killed it."""

@@ -53,16 +53,23 @@ async def count(kubeconfig: str) -> dict[str, Any]:
     from lightkube.models.core_v1 import Node, Pod
     from lightkube.models.resource_v1 import ResourceClaim, ResourceSlice
 
+    from drakit.api.errors import StatusError
     from drakit.client import Client
     from drakit.client.http import HttpTransport
     from drakit.client.kubeconfig import load
 
     client = Client(HttpTransport(load(kubeconfig), user_agent="drakit-status"))
+    claims: list[ResourceClaim] = []
+    slices: list[ResourceSlice] = []
     try:
         nodes = (await client.list(Node)).items
         pods = (await client.list(Pod)).items
-        claims = (await client.list(ResourceClaim)).items
-        slices = (await client.list(ResourceSlice)).items
+        try:
+            claims = (await client.list(ResourceClaim)).items
+            slices = (await client.list(ResourceSlice)).items
+        except StatusError as error:
+            if error.code != 404:  # started without resource.k8s.io/v1
+                raise
     finally:
         await client.transport.close()
     held = {

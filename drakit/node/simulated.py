@@ -81,6 +81,7 @@ class SimulatedNodes:
         self._gate = asyncio.Semaphore(WRITES)
         self._tasks: set[asyncio.Task[None]] = set()
         self.published = asyncio.Event()
+        self._devices = True
 
     async def run(self) -> None:
         """Publish, then play until cancelled."""
@@ -105,9 +106,15 @@ class SimulatedNodes:
     # -- nodes
 
     async def publish(self) -> None:
-        """Nodes, slices and classes; what exists already (a restart) is left as it is."""
-        for device_class in self._profile.device_classes():
-            await self._create_or_keep(device_class)
+        """Nodes, slices and classes; what exists already (a restart) is left as it is. A server without DRA gets nodes alone."""
+        try:
+            for device_class in self._profile.device_classes():
+                await self._create_or_keep(device_class)
+        except StatusError as error:
+            if error.code != 404:
+                raise
+            log.warning("the server has no resource.k8s.io/v1: nodes without devices")
+            self._devices = False
         await asyncio.gather(*(self._publish_node(index, name) for index, name in enumerate(self.names)))
         self.published.set()
 
@@ -120,7 +127,8 @@ class SimulatedNodes:
             node = await self._create_or_keep(body, self._of(name))
             if any(taint["key"] == NOT_READY for taint in (node.get("spec") or {}).get("taints") or ()):
                 await self._client.patch_plain(NODES, name, {"spec": {"taints": None}})
-            for slice_ in self._profile.slices(name, index, uid=node["metadata"]["uid"]):
+            slices = self._profile.slices(name, index, uid=node["metadata"]["uid"]) if self._devices else ()
+            for slice_ in slices:
                 await self._create_or_keep(slice_, self._of(name))
 
     async def _create_or_keep(self, body: Plain, client: Client | None = None) -> Plain:
