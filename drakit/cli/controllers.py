@@ -8,6 +8,7 @@ import os
 import socket
 
 from drakit.cli import options
+from drakit.cli.metrics_port import add_metrics_port, serving
 from drakit.cli.scheduler import until
 
 
@@ -22,6 +23,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--leader-elect", action="store_true", help="run several, of which one works (a Lease in kube-system)"
     )
+    add_metrics_port(parser)
     options.add_gates(parser)
     options.add_logging(parser)
     parser.set_defaults(run=run)
@@ -38,19 +40,21 @@ def run(args: argparse.Namespace) -> int:
     async def serve(stopped: asyncio.Event) -> None:
         from drakit.client import Informers, lead
         from drakit.controllers.loop import Context
+        from drakit.metrics import Registry
 
         informers = Informers(client)
+        metrics = Registry()
 
         async def work() -> None:
             informers.start()
             print("controllers run; Ctrl-C stops", flush=True)
-            context = Context(client, informers, gates=gates)
+            context = Context(client, informers, gates=gates, metrics=metrics)
             await runner.run(client, informers, context.clock, enabled=enabled, context=context)
 
         identity = f"{socket.gethostname()}_{os.getpid()}"
-        await until(
-            stopped, lead(client, work, name="drakit-controllers", identity=identity) if args.leader_elect else work()
-        )
+        async with serving(metrics, args.metrics_port):
+            led = lead(client, work, name="drakit-controllers", identity=identity) if args.leader_elect else work()
+            await until(stopped, led)
         await informers.stop()
         await client.transport.close()
 

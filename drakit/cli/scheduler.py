@@ -8,6 +8,7 @@ import os
 import socket
 
 from drakit.cli import options
+from drakit.cli.metrics_port import add_metrics_port, serving
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -24,6 +25,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--leader-elect", action="store_true", help="run several, of which one works (a Lease in kube-system)"
     )
+    add_metrics_port(parser)
     options.add_gates(parser)
     options.add_logging(parser)
     parser.set_defaults(run=run)
@@ -36,14 +38,17 @@ def run(args: argparse.Namespace) -> int:
 
     async def serve(stopped: asyncio.Event) -> None:
         from drakit.client import Informers, lead
+        from drakit.metrics import Registry
         from drakit.scheduler import Policy, Scheduler
 
         informers = Informers(client)
+        metrics = Registry()
 
         async def work() -> None:
             scheduler = Scheduler(
                 client, informers, name=args.scheduler_name, gates=gates, policy=Policy(placement=args.placement)
             )
+            metrics.include(scheduler.metrics.registry)
             informers.start()
             print(f"scheduling pods with schedulerName {args.scheduler_name}; Ctrl-C stops", flush=True)
             await scheduler.run()
@@ -52,7 +57,8 @@ def run(args: argparse.Namespace) -> int:
             identity = f"{socket.gethostname()}_{os.getpid()}"
             await lead(client, work, name=f"drakit-scheduler-{args.scheduler_name}", identity=identity)
 
-        await until(stopped, led() if args.leader_elect else work())
+        async with serving(metrics, args.metrics_port):
+            await until(stopped, led() if args.leader_elect else work())
         await informers.stop()
         await client.transport.close()
 
