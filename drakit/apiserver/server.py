@@ -12,10 +12,12 @@ import asyncio
 import gc
 import logging
 import platform
+import ssl
 import tempfile
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,7 @@ __all__ = ["Server", "Settings", "tune_gc"]
 
 Plain = dict[str, Any]
 _SWEEP_SECONDS = 5.0
+_RENEW_SECONDS = 3600.0
 _STOP_SECONDS = 5.0
 _CLOSE_SECONDS = 0.2
 
@@ -107,6 +110,7 @@ class Server:
         )
         self.admin_token = ""
         self._credentials: Any = None
+        self._tls: ssl.SSLContext | None = None
         signer, tokens = self._identity()
         self.access = access.secure(
             self.store, gates=gates, signer=signer, static_tokens=tokens, epoch=lambda: int(clock.now().timestamp()),
@@ -169,26 +173,39 @@ class Server:
         self.log.info("API server: %d objects, %s", loaded, self.url or "in process only")
 
     async def _listen(self) -> None:
-        context = None
         if self.settings.tls:
             from drakit.apiserver.certificates import server_context
 
-            context = server_context(self._credentials)
+            self._tls = server_context(self._credentials)
         loop = asyncio.get_running_loop()
         self._listener = await loop.create_server(
             lambda: Connection(self.endpoints.handle, self.limits, self._connections, time.monotonic),
             self.settings.host,
             self.settings.port,
-            ssl=context,
+            ssl=self._tls,
             backlog=1024,
         )
         self.port = self._listener.sockets[0].getsockname()[1]
         self._sweeper = loop.create_task(self._sweep())
 
+    def renew_certificates(self, now: datetime) -> bool:
+        """Make those anew that are about to end; connections from now on see them. Whether there were any."""
+        from drakit.apiserver.certificates import read_certificates, renew
+
+        if self._tls is None or not renew(self.folder / "pki", now):
+            return False
+        read_certificates(self._tls, self._credentials)
+        self.log.info("renewed the server's certificate")
+        return True
+
     async def _sweep(self) -> None:
+        looked = time.monotonic()
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
             now = time.monotonic()
+            if now - looked > _RENEW_SECONDS:
+                looked = now
+                self.renew_certificates(datetime.now(UTC))
             for connection in list(self._connections):
                 connection.check(now)
             self.endpoints.recheck()

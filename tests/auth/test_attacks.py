@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from drakit.api.errors import StatusError
 from drakit.apiserver.certificates import issue
 from tests.auth.conftest import Web
 
@@ -341,3 +342,68 @@ def test_private_files_are_private(on_server: OnServer, tmp_path: Path) -> None:
                 assert path.stat().st_mode & 0o077 == 0, path
 
     on_server(work, data=tmp_path / "state")
+
+
+def test_certificates_are_renewed_while_the_server_runs(on_server: OnServer, tmp_path: Path) -> None:
+    async def serial(web: Web) -> tuple[int, datetime]:
+        _, writer = await asyncio.open_connection(
+            "127.0.0.1", web.server.port, ssl=web.tls, server_hostname="localhost"
+        )
+        shown = x509.load_der_x509_certificate(writer.get_extra_info("ssl_object").getpeercert(binary_form=True))
+        writer.close()
+        return shown.serial_number, shown.not_valid_after_utc
+
+    async def work(web: Web) -> None:
+        first, ends = await serial(web)
+        now = datetime.now(UTC)
+        assert web.server.renew_certificates(now) is False
+        assert (await serial(web))[0] == first
+        # Seen shortly before the end, it is made anew. (A clock that far ahead would not accept today's connections.)
+        assert web.server.renew_certificates(ends - timedelta(days=29)) is True
+        pki = web.server.folder / "pki"
+        renewed = x509.load_pem_x509_certificate((pki / "server.crt").read_bytes())
+        assert renewed.serial_number != first
+        assert renewed.not_valid_after_utc > ends
+        for path in pki.glob("*.key"):
+            assert path.stat().st_mode & 0o077 == 0, path
+        # Years later the authority follows, with its own key: what it signed before stays good.
+        before = x509.load_pem_x509_certificate((pki / "ca.crt").read_bytes())
+        assert web.server.renew_certificates(now + timedelta(days=3300)) is True
+        after = x509.load_pem_x509_certificate((pki / "ca.crt").read_bytes())
+        assert after.serial_number != before.serial_number
+        assert after.public_key() == before.public_key()
+        # Back to today: what is offered is again a certificate that clients of today accept.
+        (pki / "server.crt").unlink()
+        assert web.server.renew_certificates(now) is True
+        assert (await serial(web))[0] != first
+        assert (await web("GET", "/api/v1/nodes"))[0] == 200
+
+    on_server(work)
+
+
+def test_a_certificate_ends_also_on_a_connection_that_lasts() -> None:
+    from drakit.apiserver.authn import TokenAuthenticator
+    from drakit.apiserver.tokens import TokenSigner
+
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "carol")])
+    made = (
+        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(1)
+        .not_valid_before(now).not_valid_after(now + timedelta(hours=1)).sign(key, hashes.SHA256())
+    ).public_bytes(serialization.Encoding.DER)  # fmt: skip
+    clock = [int(now.timestamp())]
+
+    class Nothing:
+        def get(self, group: str, plural: str, namespace: str, name: str) -> None:
+            return None
+
+    authenticator = TokenAuthenticator(
+        static_tokens={}, signer=TokenSigner.generate(), lookup=Nothing(), epoch=lambda: clock[0]
+    )
+    user = authenticator.authenticate({}, made)
+    assert user is not None
+    assert user.name == "carol"
+    clock[0] += 3601
+    with pytest.raises(StatusError) as caught:
+        authenticator.authenticate({}, made)
+    assert caught.value.code == 401
