@@ -39,6 +39,7 @@ from drakit.apiserver.metrics import ServerMetrics
 from drakit.apiserver.node_proxy import NodeProxy
 from drakit.apiserver.routes import Routes
 from drakit.apiserver.store import HISTORY, Store
+from drakit.apiserver.token_secrets import TokenSecrets
 from drakit.apiserver.tokens import TokenSigner
 from drakit.clock import Clock, SystemClock
 
@@ -123,6 +124,9 @@ class Server:
         self.context.special = special.handlers(self.access)
         AllocationGuard(self.store).attach()
         self._aggregation = bootstrap.Aggregation(self.context)
+        self._token_secrets = TokenSecrets(
+            self.context, signer, lambda: self._credentials.ca if self._credentials else b""
+        )
         self.documents = Documents(served)
         self.endpoints = Endpoints(self)
         self._listener: asyncio.Server | None = None
@@ -163,6 +167,7 @@ class Server:
         loaded = self.store.load(registry.KINDS)
         self._bootstrap()
         self._aggregation.start()
+        self._token_secrets.start()
         await self.store.settled(self.store.version)
         self.store.forget_history()
         if self.settings.audit_log is not None:

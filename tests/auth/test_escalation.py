@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from drakit.api.gates import FeatureGates
 from tests.auth.conftest import Web
 from tests.auth.test_attacks import RBAC, binding, role, team
 
@@ -73,7 +75,7 @@ def test_labels_do_not_smuggle_a_role_into_an_aggregate(on_server: OnServer) -> 
             status, answer = await web("PATCH", f"{RBAC}/clusterroles/{name}", label, token="alice-token")
             assert status == 403, answer
             assert "attempting to grant RBAC permissions not currently held" in answer["message"]
-        gather = {"clusterRoleSelectors": [{"matchLabels": {}}]}
+        gather: dict[str, Any] = {"clusterRoleSelectors": [{"matchLabels": {}}]}
         mine = {"metadata": {"name": "mine"}, "rules": [], "aggregationRule": gather}
         status, answer = await web("POST", f"{RBAC}/clusterroles", mine, token="alice-token")
         assert (status, "must have cluster-admin privileges to use the aggregationRule" in answer["message"]) == (
@@ -357,3 +359,59 @@ def test_service_account_of_one_namespace_gets_nothing_in_another(on_server: OnS
         assert (await web("POST", f"{ACCOUNTS}/robot/token", {"spec": {}}, token=token))[0] == 201
 
     on_server(work)
+
+
+def test_token_secret_is_filled_and_ends_with_the_secret(on_server: OnServer) -> None:
+    async def work(web: Web) -> None:
+        await team(web)
+        secrets = "/api/v1/namespaces/team/secrets"
+        body = {"metadata": {"name": "t"}, "type": "kubernetes.io/service-account-token"}
+        body["metadata"]["annotations"] = {"kubernetes.io/service-account.name": "robot"}  # type: ignore[index]
+        await made(web, secrets, body)
+        filled = (await web("GET", f"{secrets}/t"))[1]
+        assert set(filled["data"]) == {"token", "namespace", "ca.crt"}
+        token = base64.b64decode(filled["data"]["token"]).decode()
+        path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+        status, who = await web("POST", path, {}, token=token)
+        assert (status, who["status"]["userInfo"]["username"]) == (201, "system:serviceaccount:team:robot")
+        # Not for an account of another namespace, nor for one that has been replaced.
+        body["metadata"] |= {"name": "foreign", "annotations": {"kubernetes.io/service-account.name": "admin"}}  # type: ignore[operator]
+        await made(web, secrets, body)
+        stale = {"kubernetes.io/service-account.name": "robot", "kubernetes.io/service-account.uid": "other"}
+        body["metadata"] |= {"name": "stale", "annotations": stale}  # type: ignore[operator]
+        await made(web, secrets, body)
+        for name in ("foreign", "stale"):
+            assert not (await web("GET", f"{secrets}/{name}"))[1].get("data"), name
+        assert (await web("DELETE", f"{secrets}/t"))[0] == 200
+        assert (await web("POST", path, {}, token=token))[0] == 401
+
+    on_server(work)
+
+
+def test_rights_and_other_mistakes_are_told_together(on_server: OnServer) -> None:
+    async def work(web: Web) -> None:
+        await team(web)
+        exactly = {"deviceClassName": "NOT A NAME", "adminAccess": True}
+        body = {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}}
+        status, answer = await web("POST", "/apis/resource.k8s.io/v1/namespaces/team/resourceclaims", body)
+        assert status == 422
+        fields = [cause["field"] for cause in answer["details"]["causes"]]
+        assert fields == ["spec.devices.requests[0].adminAccess", "spec.devices.requests[0].exactly.deviceClassName"]
+
+    on_server(work)
+
+
+def test_admin_access_is_dropped_while_its_gate_is_off(on_server: OnServer) -> None:
+    async def work(web: Web) -> None:
+        await team(web)
+        exactly = {"deviceClassName": "gpu", "adminAccess": True}
+        spec = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
+        claims = "/apis/resource.k8s.io/v1/namespaces/team/resourceclaims"
+        claim = await made(web, claims, {"metadata": {"name": "c"}, "spec": spec})
+        assert "adminAccess" not in claim["spec"]["devices"]["requests"][0]["exactly"]
+        templates = "/apis/resource.k8s.io/v1/namespaces/team/resourceclaimtemplates"
+        template = await made(web, templates, {"metadata": {"name": "t"}, "spec": {"spec": spec}})
+        assert "adminAccess" not in template["spec"]["spec"]["devices"]["requests"][0]["exactly"]
+
+    # 1.37 has locked the gate to on; the rule holds all the same for whoever builds a server without it.
+    on_server(work, gates=FeatureGates(on=FeatureGates.default().on - {"DRAAdminAccess"}))
