@@ -5,7 +5,7 @@ Pure; admission compares it with the quota before a write, the quota controller 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from drakit.api.quantity import Quantity
@@ -15,6 +15,7 @@ Usage = dict[str, Quantity]
 
 PER_CLASS = ".deviceclass.resource.k8s.io/devices"
 IMPLICIT_PREFIX = "requests.deviceclass.resource.kubernetes.io/"
+EXTENDED_RESOURCE_CLAIM = "resource.kubernetes.io/extended-resource-claim"
 ALL_COUNTS_AS = 32  # allocationMode All: the most that one claim can hold
 _ONE = Quantity.of(1)
 _ZERO = Quantity.of(0)
@@ -25,21 +26,53 @@ _PLAIN_COUNTS = frozenset(
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 
 
-def usage(group: str, plural: str, obj: Plain, extended_names: Mapping[str, str] | None = None) -> Usage:
-    """What one object counts for. `extended_names`: DeviceClass name -> its extendedResourceName."""
+def usage(
+    group: str, plural: str, obj: Plain, extended_names: Mapping[str, str] | None = None, pod: Plain | None = None
+) -> Usage:
+    """What one object counts for. `extended_names`: DeviceClass name -> its extendedResourceName; `pod`: the one that a claim was
+    made for because of its extended resources, which already counts for them (`extended_resource_pod`)."""
     if (group, plural) == ("", "pods"):
         return _pod_usage(obj)
     used: Usage = {f"count/{plural}.{group}" if group else f"count/{plural}": _ONE}
     if not group and plural in _PLAIN_COUNTS:
         used[plural] = _ONE
     if (group, plural) == ("resource.k8s.io", "resourceclaims"):
+        counted = _pod_usage(pod) if pod is not None else {}
         for name, devices in _devices_per_class(obj).items():
             used[name + PER_CLASS] = Quantity.of(devices)
-            used[IMPLICIT_PREFIX + name] = Quantity.of(devices)
             extended = (extended_names or {}).get(name)
-            if extended:
-                used[f"requests.{extended}"] = Quantity.of(devices)
+            for resource in (IMPLICIT_PREFIX + name, *([f"requests.{extended}"] if extended else [])):
+                rest = Quantity.of(devices) - counted.get(resource, _ZERO)
+                if rest > _ZERO:
+                    used[resource] = rest
     return used
+
+
+def extended_resource_pod(
+    claim: Plain, pod_named: Callable[[str], Plain | None], claims: Callable[[], Iterable[Plain]]
+) -> Plain | None:
+    """The pod that a claim was made for because of extended resources, if the two really belong together: an annotation alone must
+    not make devices free of charge. `pod_named` and `claims` look in the claim's namespace."""
+    meta = claim["metadata"]
+    if (meta.get("annotations") or {}).get(EXTENDED_RESOURCE_CLAIM) != "true":
+        return None
+    owner = next((each for each in meta.get("ownerReferences") or () if each.get("controller")), None)
+    if owner is None or (owner.get("kind"), owner.get("apiVersion")) != ("Pod", "v1"):
+        return None
+    pod = pod_named(owner.get("name", ""))
+    if pod is None or pod["metadata"].get("uid") != owner.get("uid"):
+        return None
+    known = (pod.get("status") or {}).get("extendedResourceClaimStatus")
+    if known:
+        return pod if known.get("resourceClaimName") == meta.get("name") else None
+    mine = (meta.get("creationTimestamp") or "", meta.get("name") or "")
+    for other in claims():
+        there = other["metadata"]
+        owners = {each.get("uid") for each in there.get("ownerReferences") or () if each.get("controller")}
+        made_for_it = (there.get("annotations") or {}).get(EXTENDED_RESOURCE_CLAIM) == "true" and owner["uid"] in owners
+        if made_for_it and (there.get("creationTimestamp") or "", there.get("name") or "") < mine:
+            return None  # only the first one is the pod's
+    return pod
 
 
 def _devices_per_class(claim: Plain) -> dict[str, int]:

@@ -6,6 +6,7 @@ counts its whole namespace.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from lightkube.models.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
@@ -52,11 +53,13 @@ class Tally:
     def counts(self, resource: Resource) -> bool:
         return any(quotas.counts(each, resource.group, resource.plural) for each in self.limited)
 
-    def put(self, resource: Resource, obj: Plain, extended: dict[str, str]) -> bool:
-        """Count an object in its present state. True if the sum changed."""
+    def put(
+        self, resource: Resource, obj: Plain, extended: dict[str, str], pod: Mapping[str, Any] | None = None
+    ) -> bool:
+        """Count an object in its present state. `pod`: whose extended resources a claim stands for. True if the sum changed."""
         part: dict[str, Quantity] = {}
         if quotas.matches_scopes(self.quota, resource.group, resource.plural, obj):
-            used = quotas.usage(resource.group, resource.plural, obj, extended)
+            used = quotas.usage(resource.group, resource.plural, obj, extended, pod)
             part = {each: used[each] for each in self.limited if each in used}
         return self._replace((resource.group, resource.plural, key_of(obj)), part)
 
@@ -89,6 +92,7 @@ class QuotaController:
         self._extended: dict[str, str] = {}  # DeviceClass -> extendedResourceName
         self._quotas = informers.plain(ResourceQuota)
         self._classes = informers.plain(DeviceClass)
+        self._pods, self._claims = informers.plain(Pod), informers.plain(ResourceClaim)
         self._objects: list[Informer[Plain]] = [
             informers.plain(model) for model in (*filter(_known, _COUNTED), ResourceQuota)
         ]
@@ -106,7 +110,7 @@ class QuotaController:
 
         def put(obj: Plain) -> None:
             for key, tally in self._tallies.get(namespace(obj), {}).items():
-                if tally.counts(resource) and tally.put(resource, obj, self._extended):
+                if tally.counts(resource) and tally.put(resource, obj, self._extended, self._pod_of(resource, obj)):
                     self.loop.add_after(key, _BATCH)
 
         def remove(obj: Plain) -> None:
@@ -116,12 +120,22 @@ class QuotaController:
 
         informer.add_handler(put, lambda _, new: put(new), remove)
 
+    def _pod_of(self, resource: Resource, obj: Plain) -> Mapping[str, Any] | None:
+        if resource.plural != "resourceclaims":
+            return None
+        where = namespace(obj)
+        return quotas.extended_resource_pod(
+            obj,
+            lambda each: self._pods.get(f"{where}/{each}"),
+            lambda: self._claims.by_index("namespace", where),
+        )
+
     def _count_anew(self, quota: Plain) -> None:
         tally = Tally(quota)
         for informer in self._objects:
             if tally.counts(informer.resource):
                 for obj in informer.by_index("namespace", namespace(quota)):
-                    tally.put(informer.resource, obj, self._extended)
+                    tally.put(informer.resource, obj, self._extended, self._pod_of(informer.resource, obj))
         self._tallies.setdefault(namespace(quota), {})[key_of(quota)] = tally
         self.loop.add(key_of(quota))
 

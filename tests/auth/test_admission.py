@@ -358,3 +358,52 @@ def test_allocation_needs_binding_and_nothing_else_does() -> None:
     assert privileges(("patch", "binding", "", "")).errors(asked) == []
     unchanged = attributes("resource.k8s.io", "resourceclaims", "UPDATE", new, new, subresource="status", verb="patch")
     assert privileges().errors(unchanged) == []
+
+
+def extended_claim(name: str, uid: str = "pod-1", created: str = "2026-01-01T00:00:00Z") -> dict[str, Any]:
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": uid, "controller": True}
+    annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
+    metadata = {"name": name, "namespace": "ns", "annotations": annotations, "ownerReferences": [owner]}
+    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2}
+    metadata["creationTimestamp"] = created
+    return {"metadata": metadata, "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}}
+
+
+@pytest.mark.parametrize(
+    ("made", "status", "refused"),
+    [
+        pytest.param(extended_claim("c"), {}, False, id="the-pod-has-paid"),
+        pytest.param(extended_claim("c", uid="another"), {}, True, id="another-pod-of-the-name"),
+        pytest.param(
+            extended_claim("c"),
+            {"extendedResourceClaimStatus": {"resourceClaimName": "other"}},
+            True,
+            id="the-pod-has-another-claim",
+        ),
+        pytest.param(extended_claim("z", created="2026-01-02T00:00:00Z"), {"second": True}, True, id="a-second-claim"),
+    ],
+)
+def test_devices_behind_extended_resources_count_once(
+    made: dict[str, Any], status: dict[str, Any], refused: bool
+) -> None:
+    quota = {"metadata": {"name": "q", "namespace": "ns"}, "spec": {"hard": {"requests.example.com/gpu": "2"}}}
+    amounts = {"example.com/gpu": "2"}
+    owner = pod(containers=[{"name": "c", "resources": {"requests": amounts, "limits": amounts}}])
+    owner["metadata"]["uid"], owner["status"] = "pod-1", {k: v for k, v in status.items() if k != "second"}
+    objects = Objects({
+        ("resourcequotas", "ns", "q"): quota,
+        ("deviceclasses", "", "gpu"): {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}},
+        ("pods", "ns", "p"): owner,
+    })  # fmt: skip
+    if "second" in status:
+        objects.objects["resourceclaims", "ns", "first"] = extended_claim("first")
+    usage = QuotaUsage(objects, [("", "pods"), ("resource.k8s.io", "resourceclaims")])
+    asked = attributes("resource.k8s.io", "resourceclaims", "CREATE", made)
+    if not refused:
+        ResourceQuota(objects, usage).validate(asked)
+        return
+    with pytest.raises(StatusError) as caught:
+        ResourceQuota(objects, usage).validate(asked)
+    assert "exceeded quota: q, requested: requests.example.com/gpu=2, used: requests.example.com/gpu=2" in str(
+        caught.value
+    )

@@ -45,7 +45,7 @@ def test_one_more_object_counts_only_itself(play, monkeypatch) -> None:
     monkeypatch.setattr(
         quotas,
         "usage",
-        lambda group, plural, obj, extended=None: counted.append(plural) or original(group, plural, obj, extended),
+        lambda group, plural, *rest: counted.append(plural) or original(group, plural, *rest),
     )
 
     async def story(cluster: Cluster) -> None:

@@ -39,12 +39,18 @@ class QuotaUsage:
             objects[group, plural, name] = (self.of(group, plural, obj), obj)
 
     def of(self, group: str, plural: str, obj: Mapping[str, Any]) -> quotas.Usage:
+        if plural != "resourceclaims":
+            return quotas.usage(group, plural, obj)
+        look, namespace = self._lookup, str(obj["metadata"].get("namespace") or "")
         names = {
             str(c["metadata"]["name"]): str(c["spec"]["extendedResourceName"])
-            for c in (self._lookup.list("resource.k8s.io", "deviceclasses") if plural == "resourceclaims" else ())
+            for c in look.list(group, "deviceclasses")
             if (c.get("spec") or {}).get("extendedResourceName")
         }
-        return quotas.usage(group, plural, obj, names)
+        pod = quotas.extended_resource_pod(
+            obj, lambda name: look.get("", "pods", namespace, name), lambda: look.list(group, plural, namespace)
+        )
+        return quotas.usage(group, plural, obj, names, pod)
 
     def total(self, quota: Mapping[str, Any], namespace: str, without: Key | None = None) -> quotas.Usage:
         """What the objects of a namespace use of a quota."""
