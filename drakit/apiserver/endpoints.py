@@ -54,7 +54,7 @@ class Endpoints:
         except RecursionError:
             self._fail(connection, request, StatusError.bad_request("the request is nested too deeply"), started)
         except Exception as error:  # the top of a request: a fault of ours must not take the connection down
-            self._server.log.exception("%s %s", request.method, request.path)
+            self._server.log.exception("%s %s", request.method, _one_line(request.path))
             self._fail(connection, request, StatusError.internal(f"{type(error).__name__}: {error}"), started)
 
     # -- who and what --------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ class Endpoints:
         except StatusError as error:
             self._fail(connection, request, error, started)
         except Exception as error:
-            self._server.log.exception("%s %s", request.method, request.path)
+            self._server.log.exception("%s %s", request.method, _one_line(request.path))
             self._fail(connection, request, StatusError.internal(f"{type(error).__name__}: {error}"), started)
 
     # -- answers -------------------------------------------------------------------------------------------------
@@ -167,11 +167,11 @@ class Endpoints:
         connection.respond(error.code, "application/json", status_body(error), headers)
 
     def _log(self, request: http.HttpRequest, user: UserInfo | None, code: int, started: float) -> None:
-        target = f"{request.path}?{request.query}" if request.query else request.path
+        target = _one_line(f"{request.path}?{request.query}" if request.query else request.path)
         milliseconds = (time.perf_counter() - started) * 1000
         self._server.log.info(
-            '%s %s %d %.1fms user=%s agent="%s"', request.method, target, code, milliseconds, user.name if user else "-",
-            request.headers.get("user-agent", ""),
+            '%s %s %d %.1fms user=%s agent="%s"', request.method, target, code, milliseconds,
+            _one_line(user.name) if user else "-", _one_line(request.headers.get("user-agent", "")),
         )  # fmt: skip
 
     def _audit(self, request: http.HttpRequest, code: int, reason: str = "") -> None:
@@ -254,7 +254,7 @@ class Endpoints:
             except StatusError as error:
                 self._fail(connection, request, error, started)
             except Exception as error:
-                self._server.log.exception("pods/%s of %s", call.subresource, call.key)
+                self._server.log.exception("pods/%s of %s", call.subresource, _one_line(call.key))
                 self._fail(connection, request, StatusError.internal(str(error)), started)
 
         self._background(run())
@@ -341,3 +341,8 @@ def _warning_headers(warnings: Sequence[str]) -> list[tuple[str, str]]:
 def _quoted(text: str) -> str:
     clean = "".join(char if char.isprintable() else " " for char in text)
     return clean.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _one_line(text: str) -> str:
+    """What a client sent, for the log: it cannot make lines of its own there."""
+    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")

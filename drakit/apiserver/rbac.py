@@ -15,6 +15,7 @@ from drakit.apiserver.auth import NO_OPINION, Attributes, Decision, UserInfo
 
 GROUP = "rbac.authorization.k8s.io"
 _CACHE_LIMIT = 50_000  # answers; dropped all at once, they are cheap to find again
+_LONG = 1_000  # characters in a question that is not remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,12 @@ class Rbac:
             bool(a.resource),
         )
         answer = self._answers.get(key)
-        if answer is None:
+        if (
+            answer is None
+            and sum(map(len, (a.user.name, a.verb, a.group, a.resource, a.path, a.subresource, a.namespace))) > _LONG
+        ):
+            answer = self._decide(a)  # made up by someone: not worth the memory
+        elif answer is None:
             if len(self._answers) >= _CACHE_LIMIT:
                 self._answers.clear()
             answer = self._answers[key] = self._decide(a)

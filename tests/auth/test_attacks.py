@@ -16,6 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from yarl import URL
 
 from drakit.api.errors import StatusError
 from drakit.apiserver.certificates import issue
@@ -407,3 +408,20 @@ def test_a_certificate_ends_also_on_a_connection_that_lasts() -> None:
     with pytest.raises(StatusError) as caught:
         authenticator.authenticate({}, made)
     assert caught.value.code == 401
+
+
+def test_a_path_makes_no_lines_in_the_log(
+    on_server: OnServer, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    async def work(web: Web) -> None:
+        forged = "/api/v1/x%0AGET%20/secret%20200%20user=root"
+        async with web.session.get(URL(web.server.url + forged, encoded=True), ssl=web.tls) as answer:
+            assert answer.status in (403, 404)
+        assert web.server.audit is not None
+        web.server.audit.flush()
+        lines = [*caplog.text.splitlines(), *(tmp_path / "audit").read_text().splitlines()]
+        assert any("x\\nGET" in line for line in lines)
+        assert not any(line.startswith("GET /secret") for line in lines)
+
+    caplog.set_level("INFO")
+    on_server(work, request_log=True, audit_log=tmp_path / "audit")

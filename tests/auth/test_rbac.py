@@ -163,3 +163,16 @@ def test_anonymous_sees_health_and_version_only() -> None:
         if made.authorize(Attributes(anonymous, "get", path=path)).allowed
     ]
     assert allowed == ["/healthz", "/livez", "/version"]
+
+
+def test_made_up_questions_are_not_remembered() -> None:
+    rbac = Rbac()
+    someone = UserInfo("someone", ("system:authenticated",))
+    for number in range(20):
+        long = f"/{number}" + "x" * 2000
+        assert not rbac.authorize(Attributes(someone, "get", path=long)).allowed
+        assert not rbac.authorize(Attributes(someone, "get", resource="pods", namespace=long)).allowed
+        assert not rbac.authorize(Attributes(someone, long, resource="pods")).allowed
+    assert len(rbac._answers) == 0
+    rbac.authorize(Attributes(someone, "get", resource="pods"))
+    assert len(rbac._answers) == 1
