@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -48,7 +49,7 @@ async def serving(registry: Registry, port: int | None) -> AsyncIterator[int]:
             lambda: Connection(answer, limits, connections, time.monotonic), "127.0.0.1", port
         )
     except OSError as error:
-        raise options.CommandError(f"--metrics-port {port}: {error.strerror}; choose another") from error
+        raise options.CommandError(f"--metrics-port {port}: {os.strerror(error.errno or 0)}; choose another") from error
     try:
         found: int = listener.sockets[0].getsockname()[1]
         print(f"metrics at http://127.0.0.1:{found}/metrics", flush=True)
