@@ -24,7 +24,8 @@ def test_create_stamps_and_cleans_metadata() -> None:
     claim["metadata"].update(generation=7, deletionTimestamp="2020-01-01T00:00:00Z", selfLink="/x")
     stored = create(claim)
     assert stored["metadata"]["creationTimestamp"] == "2026-03-04T05:06:07Z"
-    assert not {"generation", "deletionTimestamp", "selfLink"} & set(stored["metadata"])
+    assert not {"deletionTimestamp", "selfLink"} & set(stored["metadata"])
+    assert stored["metadata"]["generation"] == 7  # claims have none of their own, and Kubernetes keeps what it was sent
 
 
 def test_create_and_update_leave_their_arguments_alone() -> None:
