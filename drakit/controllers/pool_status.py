@@ -15,6 +15,7 @@ from drakit.client import resource_of
 from drakit.controllers.loop import Context, ControlLoop
 from drakit.controllers.objects import Plain, name, parse_time, spec, status, uid
 from drakit.controllers.pool_views import INCOMPLETE, pool_request_status
+from drakit.metrics import exponential
 
 __all__ = ["PoolStatusController", "expires_in"]
 
@@ -23,7 +24,7 @@ SLICES, CLAIMS, RULES = resource_of(ResourceSlice), resource_of(ResourceClaim), 
 _RETRIES = 5
 _ANSWERED_TTL = 3600.0
 _PENDING_TTL = 24 * 3600.0
-_DURATIONS = (0.001, 0.004, 0.016, 0.064, 0.256, 1.024, 4.096, 16.384)
+_DURATIONS = exponential(0.001, 2, 15)
 
 
 def expires_in(request: Plain, now: datetime) -> float:

@@ -85,6 +85,8 @@ def test_one_page_shows_every_component(tmp_path: Path) -> None:
     text = asyncio.run(main())
     page = families(text)
     assert not {*SERVER, *SCHEDULER, *CONTROLLERS, "dra_operations_duration_seconds"} - set(page)
+    documented = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
+    assert [name for name in page if f"`{name}`" not in documented] == []
     ours = {"profile": "default-scheduler"}
     assert value(text, "scheduler_schedule_attempts_total", result="scheduled", **ours) == 1
     refused = value(text, "scheduler_schedule_attempts_total", result="unschedulable", **ours)
