@@ -88,7 +88,7 @@ class WriteContext:
 
     @property
     def timestamp(self) -> str:
-        return self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        return self.now.isoformat(timespec="seconds")[:19] + "Z"
 
 
 Prepare = Callable[[Object, WriteContext], None]  # changes the (already copied) object in place

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 from typing import Any
 
+from drakit.apiserver import random_names
 from drakit.apiserver.admission import Lookup
 from drakit.apiserver.auth import AdmissionAttributes
 from drakit.apiserver.refusals import forbidden
 
 _SECRETS = "/var/run/secrets/kubernetes.io/serviceaccount"
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _MIRROR = "kubernetes.io/config.mirror"
 _LOST = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
@@ -73,7 +72,7 @@ def _token_volume(spec: Mapping[str, Any]) -> dict[str, Any]:
     """The volume kube-api-access-…, and its mount in every container that has nothing at that path yet."""
     volumes = list(spec.get("volumes") or ())
     name = next((v["name"] for v in volumes if str(v.get("name", "")).startswith("kube-api-access-")), "")
-    wanted = name or "kube-api-access-" + "".join(secrets.choice(_ALPHABET) for _ in range(5))
+    wanted = name or "kube-api-access-" + random_names.suffix()
     mounted = False
     fields: dict[str, Any] = {}
     for field in ("initContainers", "containers"):
