@@ -11,6 +11,7 @@ from drakit.api.errors import FieldError, go_json
 
 __all__ = [
     "restrict_to_status",
+    "same_content",
     "status_only",
     "validate",
     "validate_annotations",
@@ -48,6 +49,28 @@ def validate(meta: Object, *, namespaced: bool, name: NameCheck | None, path: st
     if (meta.get("generation") or 0) < 0:
         errors.append(FieldError.invalid(f"{path}.generation", meta["generation"], _NEGATIVE))
     return errors + _validate_content(meta, path, finalizers=True) + validate_kube_finalizers(meta, path)
+
+
+def same_content(new: Object, old: Object) -> bool:
+    """Whether all that `validate` looks at is as it was: then it was found good when the old object was stored."""
+    get = new.get
+    for name in _CONTENT:
+        value, before = get(name), old.get(name)
+        if value is not before and value != before:
+            return False
+    return "managedFields" not in new
+
+
+_CONTENT = (
+    "name",
+    "generateName",
+    "namespace",
+    "generation",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+)
 
 
 def _validate_namespace(namespace: str | None, namespaced: bool, path: str) -> list[FieldError]:
@@ -241,7 +264,9 @@ _TEMPLATE_FORBIDDEN = (
 )
 
 
-def validate_update(new: Object, old: Object, path: str = "metadata") -> list[FieldError]:
+def validate_update(
+    new: Object, old: Object, path: str = "metadata", *, content_checked: bool = False
+) -> list[FieldError]:
     """What an update may not do to metadata."""
     errors: list[FieldError] = []
     if old.get("deletionTimestamp"):
@@ -260,7 +285,7 @@ def validate_update(new: Object, old: Object, path: str = "metadata") -> list[Fi
     for name in ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"):
         if new.get(name) != old.get(name):
             errors.append(FieldError.invalid(f"{path}.{name}", new.get(name), _IMMUTABLE))
-    return errors + _validate_content(new, path, finalizers=False)
+    return errors if content_checked else errors + _validate_content(new, path, finalizers=False)
 
 
 def status_only(new: Object, old: Object) -> Object:

@@ -77,13 +77,15 @@ def encode(kind: Kind, version: str, obj: Object) -> Object:
     return result
 
 
-def create(kind: Kind, obj: Object, ctx: WriteContext) -> tuple[Object, list[str]]:
+def create(kind: Kind, obj: Object, ctx: WriteContext, *, owned: bool = False) -> tuple[Object, list[str]]:
     """Makes a decoded object ready to be stored, or raises StatusError (Invalid).
 
-    The caller has set metadata.uid, metadata.namespace and, from generateName, metadata.name.
+    The caller has set metadata.uid, metadata.namespace and, from generateName, metadata.name. An `owned` object is changed in
+    place; any other is copied first.
     """
     strategy = kind.strategy
-    obj = wire.copy(obj)
+    if not owned:
+        obj = wire.copy(obj)
     meta = obj.setdefault("metadata", {})
     for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
         meta.pop(name, None)
@@ -106,13 +108,16 @@ def create(kind: Kind, obj: Object, ctx: WriteContext) -> tuple[Object, list[str
     return obj, warnings + (strategy.warnings(obj, None, ctx) if strategy.warnings is not None else [])
 
 
-def update(kind: Kind, new: Object, old: Object, ctx: WriteContext, subresource: str = "") -> tuple[Object, list[str]]:
+def update(
+    kind: Kind, new: Object, old: Object, ctx: WriteContext, subresource: str = "", *, owned: bool = False
+) -> tuple[Object, list[str]]:
     """Makes a decoded object ready to replace the stored one, or raises StatusError (Invalid).
 
-    Neither argument is changed. resourceVersion and uid preconditions are the store's; both objects are in the storage version.
+    Neither argument is changed, unless new is `owned`: then it shares nothing with old but whole members (its spec, say), and
+    only those are copied. resourceVersion and uid preconditions are the store's; both objects are in the storage version.
     """
     strategy = kind.strategy
-    new = wire.copy(new)
+    new = _separate(new, old, subresource) if owned else wire.copy(new)
     meta, old_meta = new.setdefault("metadata", {}), old["metadata"]
     _keep(meta, old_meta, "generation")
     warnings = metadata.without_repeated_owners(meta)
@@ -131,8 +136,9 @@ def update(kind: Kind, new: Object, old: Object, ctx: WriteContext, subresource:
             new = metadata.status_only(new, old)
         meta = new["metadata"]
     _keep_system_fields(meta, old_meta)
-    errors = metadata.validate(meta, namespaced=kind.namespaced, name=None)
-    errors += metadata.validate_update(meta, old_meta)
+    unchanged = metadata.same_content(meta, old_meta)
+    errors = [] if unchanged else metadata.validate(meta, namespaced=kind.namespaced, name=None)
+    errors += metadata.validate_update(meta, old_meta, content_checked=unchanged)
     if ctx.privileges is not None:
         errors += ctx.privileges(new, old)
     check = part.validate_update if part is not None else strategy.validate_update
@@ -141,6 +147,20 @@ def update(kind: Kind, new: Object, old: Object, ctx: WriteContext, subresource:
     _raise(kind, new, errors, ctx.version)
     warn = part.warnings if part is not None else strategy.warnings
     return new, warnings + (warn(new, old, ctx) if warn is not None else [])
+
+
+def _separate(new: Object, old: Object, subresource: str) -> Object:
+    """new with copies of what it shares with old. A write of the status puts all else back to what is stored, unchanged."""
+    if subresource == "status":
+        return (
+            {**new, "status": wire.copy(new["status"])}
+            if "status" in new and new["status"] is old.get("status")
+            else new
+        )
+    return {
+        name: wire.copy(value) if type(value) in (dict, list) and value is old.get(name) else value
+        for name, value in new.items()
+    }
 
 
 def _reset(kind: Kind, obj: Object, name: str, old: Object | None) -> None:

@@ -13,7 +13,7 @@ import marshal
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from drakit.api.errors import StatusError, go_quote
@@ -216,7 +216,19 @@ def forms(name: str) -> list[tuple[str, Form]]:
 class _Field:
     """One field: how to read it, when to leave it out, what stands for its absence."""
 
-    __slots__ = ("always", "drops_empty", "embedded", "form", "internal", "name", "order", "read", "struct", "zero")
+    __slots__ = (
+        "always",
+        "drops_empty",
+        "embedded",
+        "exact",
+        "form",
+        "internal",
+        "name",
+        "order",
+        "reader",
+        "struct",
+        "zero",
+    )
 
     def __init__(self, owner: str, name: str, form: str) -> None:
         match = _FORM.fullmatch(form)
@@ -227,7 +239,10 @@ class _Field:
         self.embedded = match["embedded"] or ""
         self.struct = "" if len(core) == 1 else core if "." in core else f"{module}.{core}"
         self.form = Form(tuple(wraps), core, self.struct)
-        self.read = _form_reader(module, wraps, core, alias)
+        # Made when the field is first met: types refer to themselves (JSON schemas do).
+        self.reader = partial(_form_reader, module, wraps, core, alias)
+        # Values of exactly this type are taken as they are.
+        self.exact = {"s": str, "b": bool}.get(core) if not [wrap for wrap in wraps if wrap != "*"] else None
         self.order = _each(module, wraps, core, in_order)
         self.internal = _each(module, wraps, core, as_internal)
         if wraps:
@@ -332,7 +347,7 @@ def _go_type(module: str, wraps: list[str], core: str, alias: str) -> str:
 def _form_reader(module: str, wraps: list[str], core: str, alias: str) -> Reader:
     if not wraps:
         if len(core) > 1:
-            return _lazy_reader(core if "." in core else f"{module}.{core}")
+            return _reader(core if "." in core else f"{module}.{core}")
         return _scalar_reader(core, alias)
     inner = _form_reader(module, wraps[1:], core, alias)
     if wraps[0] == "*":
@@ -344,23 +359,12 @@ def _form_reader(module: str, wraps: list[str], core: str, alias: str) -> Reader
     return _map_reader(inner, null, go_type)
 
 
-def _lazy_reader(name: str) -> Reader:
-    # Types refer to themselves (JSON schemas do), so the reader is made when it is first needed.
-    found: list[Reader] = []
-
-    def read_struct(value: Any, unknown: _Unknown) -> Any:
-        if not found:
-            found.append(_reader(name))
-        return found[0](value, unknown)
-
-    return read_struct
-
-
 @cache
 def _reader(name: str) -> Reader:
     """The reader of a struct."""
-    fields = {field.name: (field.read, field.drops_empty, field.embedded) for field in _fields(name).values()}
-    get = fields.get
+    fields = _fields(name)
+    met: dict[str, tuple[Reader, bool, str, type | None]] = {}
+    get = met.get
     always = _always(name)
     go_type = _go_type(name.partition(".")[0], [], name, "")
     struct = name.partition(".")[2]
@@ -372,8 +376,15 @@ def _reader(name: str) -> Reader:
         for key, item in value.items():
             field = get(key)
             if field is None:
-                if len(unknown) < _MAX_UNKNOWN:
-                    unknown.append(key)
+                found = fields.get(key)
+                if found is None:
+                    if len(unknown) < _MAX_UNKNOWN:
+                        unknown.append(key)
+                    continue
+                field = met[key] = (found.reader(), found.drops_empty, found.embedded, found.exact)
+            if type(item) is field[3]:
+                if item or not field[1]:
+                    out[key] = item
                 continue
             if item is None:
                 continue
@@ -557,7 +568,8 @@ def _float(value: Any, unknown: _Unknown) -> float:
 
 
 def _any(value: Any, unknown: _Unknown) -> Any:
-    return value
+    # Everything else is made anew while it is read, so the result shares nothing with what was given.
+    return copy(value) if type(value) in (dict, list) else value
 
 
 def _word(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from drakit.api import wire
 from drakit.api.errors import StatusError
 from drakit.apiserver import patches
 from drakit.apiserver.call import Answer, Call, check_write_options
@@ -38,7 +39,7 @@ def scale(ctx: Context, call: Call) -> Answer:
         "update", call.kind, call.kind.storage_version, call.namespace, call.name, "", call.query, call.user,
         agent=call.agent, warnings=call.warnings,
     )  # fmt: skip
-    answer = replace(ctx, main, obj, stored, dry_run=dry_run)
+    answer = replace(ctx, main, wire.copy(obj), stored, dry_run=dry_run)
     assert answer.stored is not None
     return Answer(200, value=_scale_of(answer.stored), version=answer.version)
 

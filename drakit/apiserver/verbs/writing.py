@@ -59,7 +59,7 @@ def store_new(
     obj = admitted
     managed = managed_fields.on_create(ctx, call, obj, timestamp(now), applied_by)
     obj["metadata"].pop("managedFields", None)
-    obj, warnings = strategy.create(kind, obj, ctx.write_context(call.version, now, attributes))
+    obj, warnings = strategy.create(kind, obj, ctx.write_context(call.version, now, attributes), owned=True)
     call.warnings.extend(warnings)
     if managed:
         obj["metadata"]["managedFields"] = managed
@@ -151,11 +151,12 @@ def replace(
     attributes = admission_attributes(call, "UPDATE", obj, old.obj, dry_run=dry_run)
     admitted = ctx.admit(attributes)
     assert admitted is not None
-    obj = admitted
+    # Decoding made obj; an object that admission made may share anything with the stored one.
+    owned, obj = admitted is obj, admitted
     managed = managed_fields.on_update(ctx, call, obj, old.obj, timestamp(now), applied_by)
     obj["metadata"].pop("managedFields", None)
     rules = ctx.write_context(call.version, now, attributes)
-    new, warnings = strategy.update(kind, obj, old.obj, rules, call.subresource)
+    new, warnings = strategy.update(kind, obj, old.obj, rules, call.subresource, owned=owned)
     call.warnings.extend(warnings)
     meta = new["metadata"] = {**new["metadata"], "resourceVersion": old.obj["metadata"]["resourceVersion"]}
     if managed:
