@@ -5,7 +5,7 @@ import json
 import pytest
 
 from drakit.api import manifests
-from drakit.api.manifests import ManifestError, Problem
+from drakit.api.manifests import ManifestError, Problem, advice, read
 from tests.api.conftest import context
 
 CLAIM = """\
@@ -30,6 +30,23 @@ def problems(text: str) -> list[Problem]:
 def only(text: str) -> Problem:
     (problem,) = problems(text)
     return problem
+
+
+def test_a_separator_of_typographic_dashes_is_told() -> None:
+    text = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n\u2013--\napiVersion: v1\nkind: Pod\n"
+    with pytest.raises(ManifestError, match=r":5: .*write ---"):
+        read(text, "file.yaml")
+
+
+def test_an_attribute_asked_for_by_its_whole_name_is_told() -> None:
+    expression = 'device.attributes["dra.example.com/numa"].value == "0"'
+    assert advice.for_expression(expression) == [
+        (
+            '"dra.example.com/numa"',
+            'write device.attributes["dra.example.com"].numa instead of device.attributes["dra.example.com/numa"].value',
+        )
+    ]
+    assert advice.for_expression('device.attributes["dra.example.com"].numa == "a/b"') == []
 
 
 def test_a_good_manifest_has_no_problems() -> None:

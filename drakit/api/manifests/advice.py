@@ -253,3 +253,16 @@ def _driver_hint(value: Object) -> str:
         return found[1]
     found = re.search(r"'(?:driver|deviceClassName)': '([a-z0-9-]+\.[a-z0-9.-]+)'", text)
     return found[1] if found else "DRIVER-DOMAIN"
+
+
+_QUALIFIED = re.compile(r"""device\.(attributes|capacity)\[(["'])([^"'/]+)/([^"'/]+)\2\](\.value\b)?""")
+
+
+def for_expression(expression: str) -> list[tuple[str, str]]:
+    """Attributes looked up by their whole name: a domain that no device has, so that the expression compiles and never holds."""
+    found = []
+    for match in _QUALIFIED.finditer(expression):
+        member, quote, domain, name, _ = match.groups()
+        right = f"device.{member}[{quote}{domain}{quote}].{name}"
+        found.append((f"{quote}{domain}/{name}{quote}", f"write {right} instead of {match.group(0)}"))
+    return found

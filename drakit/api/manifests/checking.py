@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,7 +122,26 @@ def _check_object(document: Document, kind: Kind, version: str, ctx: WriteContex
     served = kind.version(version)
     if served is not None and served.deprecated:
         warnings = [served.deprecated, *warnings]
-    return problems + [_problem(document, "", text, severity="warning") for text in warnings]
+    problems += [_problem(document, "", text, severity="warning") for text in warnings]
+    return problems + [
+        _problem(document, path, "selects no device: it asks for the domain " + found, help_text, "warning")
+        for path, expression in _expressions(value, "")
+        for found, help_text in advice.for_expression(expression)
+    ]
+
+
+def _expressions(value: object, path: str) -> Iterator[tuple[str, str]]:
+    """Every `cel: {expression: …}` with its path."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _expressions(item, f"{path}[{index}]")
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            inside = f"{path}.{name}" if path else str(name)
+            if name == "cel" and isinstance(item, dict) and isinstance(item.get("expression"), str):
+                yield f"{inside}.expression", item["expression"]
+            else:
+                yield from _expressions(item, inside)
 
 
 def _without_repeated_advice(problems: list[Problem]) -> list[Problem]:

@@ -64,6 +64,7 @@ class Document:
         return marks.line
 
 
+_DASHES = re.compile(r"[-\u2010-\u2015\u2212]{1,4}\s*")
 _STEP = re.compile(r"([^.\[\]]+)|\[([0-9]+)\]|\[([^\]]*)\]")
 
 
@@ -82,7 +83,18 @@ def read(text: str | bytes, source: str = "<text>") -> list[Document]:
         return list(_Reader(text, source).documents())
     except yaml.YAMLError as error:
         lines = text.rstrip().count("\n" if isinstance(text, str) else b"\n") + 1  # type: ignore[arg-type]  # each with its own
-        raise _complaint(error, source, lines) from None
+        raise _odd_separator(text, source) or _complaint(error, source, lines) from None
+
+
+def _odd_separator(text: str | bytes, source: str) -> ManifestError | None:
+    """Word processors and web pages turn `---` into dashes that YAML takes for text, and the error comes lines later."""
+    plain = text if isinstance(text, str) else text.decode("utf-8", "replace")
+    for number, line in enumerate(plain.split("\n"), 1):
+        if _DASHES.fullmatch(line) and not line.isascii():
+            return ManifestError(
+                source, number, f"no YAML: {line.strip()!r} has a dash that is none of YAML's; write ---"
+            )
+    return None
 
 
 def _complaint(error: yaml.YAMLError, source: str, lines: int) -> ManifestError:
