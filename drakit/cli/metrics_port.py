@@ -8,11 +8,17 @@ import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 from drakit.cli import options
 from drakit.metrics import CONTENT_TYPE, Registry
 
+if TYPE_CHECKING:
+    from drakit.apiserver.http import Connection
+
 __all__ = ["add_metrics_port", "serving"]
+
+_SWEEP_SECONDS = 5.0
 
 
 def add_metrics_port(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +36,7 @@ async def serving(registry: Registry, port: int | None) -> AsyncIterator[int]:
     if port is None:
         yield 0
         return
-    from drakit.apiserver.http import Connection, HttpRequest, Limits
+    from drakit.apiserver.http import Connection, HttpRequest, Limits  # late: the other commands need no server
 
     def answer(connection: Connection, request: HttpRequest) -> None:
         if request.method not in ("GET", "HEAD"):
@@ -50,11 +56,21 @@ async def serving(registry: Registry, port: int | None) -> AsyncIterator[int]:
         )
     except OSError as error:
         raise options.CommandError(f"--metrics-port {port}: {os.strerror(error.errno or 0)}; choose another") from error
+    sweeper = asyncio.ensure_future(_sweep(connections))
     try:
         found: int = listener.sockets[0].getsockname()[1]
         print(f"metrics at http://127.0.0.1:{found}/metrics", flush=True)
         yield found
     finally:
+        sweeper.cancel()
         listener.close()
         for connection in list(connections):
             connection.abort()
+
+
+async def _sweep(connections: set[Connection]) -> None:
+    """Cut off who is silent for too long, or the few places would fill up."""
+    while True:
+        await asyncio.sleep(_SWEEP_SECONDS)
+        for connection in list(connections):
+            connection.check(time.monotonic())
