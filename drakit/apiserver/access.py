@@ -46,19 +46,19 @@ class StoreLookup:
 
 
 class Authorizers:
-    """The first that allows decides; the last reason given is reported when none does."""
+    """The first that allows decides; when none does, the last reason given is reported, with the name of who gave it."""
 
-    def __init__(self, *authorizers: Authorizer) -> None:
-        self._authorizers = authorizers
+    def __init__(self, **authorizers: Authorizer) -> None:
+        self._authorizers = tuple(authorizers.items())
 
     def authorize(self, attributes: Attributes) -> Decision:
         refusal = NO_OPINION
-        for authorizer in self._authorizers:
+        for name, authorizer in self._authorizers:
             decision = authorizer.authorize(attributes)
             if decision.allowed or decision.denied:
                 return decision
             if decision.reason:
-                refusal = decision
+                refusal = Decision(False, f"{name}: {decision.reason}")
         return refusal
 
 
@@ -99,7 +99,7 @@ def secure(
     """Everything that says who may do what. Call before the store is loaded, so that the indexes see every object."""
     lookup = StoreLookup(store)
     rbac, nodes = Rbac(), NodeAuthorizer()
-    authorizer = Authorizers(nodes, rbac)
+    authorizer = Authorizers(node=nodes, rbac=rbac)
     kinds = [kind for kind in registry.KINDS if kind.namespaced]
     usage = QuotaUsage(lookup, [(kind.group, kind.plural) for kind in kinds if kind.plural != "events"])
 

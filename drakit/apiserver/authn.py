@@ -64,7 +64,8 @@ class TokenAuthenticator:
         digest = sha256(token.encode("utf-8", "surrogateescape")).digest()
         static = self._static.get(digest)
         if static is not None:
-            return _authenticated(static)
+            # They are for this server; whoever asks on behalf of another one must not take them for its own.
+            return _authenticated(static) if AUDIENCE in audiences else None
         try:
             return self.service_account(token, audiences)
         except TokenError:

@@ -21,7 +21,7 @@ from drakit.apiserver.dispatch import NODE_SUBRESOURCES, authorize, dispatch
 from drakit.apiserver.negotiation import JSON, Form, negotiate
 from drakit.apiserver.node_proxy import NodeRequest, NodeStream
 from drakit.apiserver.rendering import Frames, render, status_body
-from drakit.apiserver.routes import Route, not_allowed, verb_of
+from drakit.apiserver.routes import Route, not_allowed, requested, verb_of
 from drakit.apiserver.streams import WatchStream, send_error_stream
 from drakit.apiserver.verbs.reading import WatchStart
 from drakit.metrics import CONTENT_TYPE
@@ -73,7 +73,11 @@ class Endpoints:
 
     def _route(self, connection: http.Connection, request: http.HttpRequest, started: float) -> None:
         user = self._user(connection, request)
-        route = self._ctx.routes.parse(request.path) if request.path.startswith("/api") else None
+        try:
+            route = self._ctx.routes.parse(request.path) if request.path.startswith("/api") else None
+        except StatusError:
+            self._may_ask(request, user)
+            raise
         if route is None:
             self._other(connection, request, user, started)
             return
@@ -85,7 +89,11 @@ class Endpoints:
             content_type=headers.get("content-type", ""), body=request.body, agent=headers.get("user-agent", ""),
             method=request.method, headers=headers, warnings=request.warnings, annotations=request.annotations,
         )  # fmt: skip
-        call.verb = verb_of(request.method, route, watch=watching and bool_option(call, "watch"))
+        try:
+            call.verb = verb_of(request.method, route, watch=watching and bool_option(call, "watch"))
+        except StatusError:
+            self._may_ask(request, user)
+            raise
         if self._server.audit is not None:
             request.asked = call.question()
         if route.version.deprecated:
@@ -105,6 +113,15 @@ class Endpoints:
             self._ctx.store.when_durable(
                 answer.version, lambda failure: self._settled(connection, request, call, answer, form, started, failure)
             )
+
+    def _may_ask(self, request: http.HttpRequest, user: UserInfo) -> bool:
+        """For what is not there: whether the path looks like a resource's; forbidden unless the user might ask for that."""
+        asked = requested(request.method, request.path)
+        if asked is None:
+            return False
+        request.asked = attributes = Attributes(user, **asked)
+        authorize(self._ctx, attributes)
+        return True
 
     def _settled(
         self, connection: http.Connection, request: http.HttpRequest, call: Call, answer: Answer, form: Form, started: float,
@@ -282,8 +299,9 @@ class Endpoints:
 
     def _other(self, connection: http.Connection, request: http.HttpRequest, user: UserInfo, started: float) -> None:
         path = request.path
-        attributes = request.asked = Attributes(user, request.method.lower(), path=path)
-        authorize(self._ctx, attributes)
+        if not self._may_ask(request, user):
+            request.asked = attributes = Attributes(user, request.method.lower(), path=path)
+            authorize(self._ctx, attributes)
         found = self._find_other(path)
         if found is None:
             connection.respond(404, _TEXT, b"404 page not found\n", (("X-Content-Type-Options", "nosniff"),))

@@ -8,7 +8,7 @@ than their author holds are refused by `escalation`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from drakit.apiserver.auth import NO_OPINION, Attributes, Decision, UserInfo
@@ -72,7 +72,7 @@ class Rule:
             ("NonResourceURLs", self.urls),
             ("Verbs", self.verbs),
         )
-        texts = (f"{name}:[" + ", ".join(f'"{v}"' for v in sorted(values)) + "]" for name, values in parts if values)
+        texts = (f"{name}:[" + " ".join(f'"{v}"' for v in sorted(values)) + "]" for name, values in parts if values)
         return "{" + ", ".join(texts) + "}"
 
 
@@ -232,9 +232,20 @@ def _covers(owner: Rule, part: Rule) -> bool:
     return "/" in resource and f"*/{resource.partition('/')[2]}" in owner.resources
 
 
+def _compact(rules: Iterable[Rule]) -> list[Rule]:
+    """Those that differ in the verb only, together."""
+    verbs: dict[Rule, frozenset[str]] = {}
+    for rule in rules:
+        rest = replace(rule, verbs=frozenset())
+        if rule.names or rule.urls:
+            rest = rule
+        verbs[rest] = verbs.get(rest, frozenset()) | rule.verbs
+    return [replace(rest, verbs=all_of_them) for rest, all_of_them in verbs.items()]
+
+
 def escalation(user: UserInfo, missing: Iterable[Rule]) -> str:
     groups = ", ".join(f'"{group}"' for group in user.groups)
-    rules = "\n".join(str(rule) for rule in missing)
+    rules = "\n".join(sorted({str(rule) for rule in _compact(missing)}))
     return (
         f'user "{user.name}" (groups=[{groups}]) is attempting to grant RBAC permissions not currently held:\n{rules}'
     )

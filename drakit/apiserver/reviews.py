@@ -59,7 +59,7 @@ def token_review(body: Mapping[str, Any], authenticator: TokenAuthenticator) -> 
     if user is not None:
         status = {"authenticated": True, "user": user_info(user), "audiences": list(audiences)}
     else:
-        status["error"] = "[invalid bearer token]"
+        status["error"] = "invalid bearer token"
     return _answer(_AUTHENTICATION, "TokenReview", body, spec=dict(spec), status=status)
 
 
@@ -80,30 +80,20 @@ def access_review(kind: str, body: Mapping[str, Any], namespace: str, user: User
             spec.get("uid") or "",
             {key: tuple(values or ()) for key, values in (spec.get("extra") or {}).items()},
         )
-    if resource and path:
-        errors.append(
-            FieldError.invalid(
-                "spec.nonResourceAttributes", path, "cannot be specified in combination with resourceAttributes"
-            )
-        )
-    if not resource and not path:
-        errors.append(
-            FieldError.invalid(
-                "spec.resourceAttributes",
-                None,
-                "exactly one of nonResourceAttributes or resourceAttributes must be specified",
-            )
-        )
+    if bool(resource) == bool(path):
+        value = {"Path": path.get("path", ""), "Verb": path.get("verb", "")} if path else None
+        text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        errors.append(FieldError.invalid("spec", value, text))
     if kind == "LocalSubjectAccessReview" and (resource or {}).get("namespace") != namespace:
         errors.append(
             FieldError.invalid(
                 "spec.resourceAttributes.namespace",
                 (resource or {}).get("namespace", ""),
-                f"must match metadata.namespace: {namespace}",
+                "must match metadata.namespace",
             )
         )
     if errors:
-        raise StatusError.invalid("authorization.k8s.io", kind, "", errors)
+        raise StatusError.invalid("authorization.k8s.io", "", "", errors)  # Kubernetes names no kind here
     decision = authorizer.authorize(_asked(user, resource, path))
     status: Plain = {"allowed": decision.allowed}
     if decision.denied:

@@ -75,6 +75,25 @@ class Routes:
         return Route(kind, served, namespace, name, subresource, "/".join(rest[3:]))
 
 
+def requested(method: str, path: str) -> dict[str, str] | None:
+    """What a path asks for by its form alone, whether or not we have it: verb, group, version, resource, … None for other paths.
+
+    Rights come before existence: whoever may not look does not learn what there is."""
+    parts = [part for part in path.split("/") if part]
+    if len(parts) < 3 or parts[0] not in ("api", "apis") or (parts[0] == "apis" and len(parts) < 4):
+        return None
+    group, parts = ("", parts[1:]) if parts[0] == "api" else (parts[1], parts[2:])
+    version, parts, namespace = parts[0], parts[1:], ""
+    if parts[0] == "namespaces" and len(parts) > 1:
+        namespace = parts[1]
+        if len(parts) > 2 and parts[2] not in ("status", "finalize"):
+            parts = parts[2:]
+    resource, name, subresource = (*parts, "", "")[:3]
+    verbs = _ITEM_VERBS | {"POST": "create"} if name else _COLLECTION_VERBS | {"PUT": "update", "PATCH": "patch"}
+    asked = {"verb": verbs.get(method, ""), "group": group, "version": version, "resource": resource}
+    return {**asked, "namespace": namespace, "name": name, "subresource": subresource}
+
+
 def verb_of(method: str, route: Route, *, watch: bool) -> str:
     """The API verb of a request; StatusError 405 when the resource does not take the method."""
     kind = route.kind

@@ -415,3 +415,42 @@ def test_admin_access_is_dropped_while_its_gate_is_off(on_server: OnServer) -> N
 
     # 1.37 has locked the gate to on; the rule holds all the same for whoever builds a server without it.
     on_server(work, gates=FeatureGates(on=FeatureGates.default().on - {"DRAAdminAccess"}))
+
+
+def test_rights_come_before_existence(on_server: OnServer) -> None:
+    """Whoever may not look does not learn what there is: a real server's answers."""
+
+    async def work(web: Web) -> None:
+        await team(web)
+        for method, path, words in (
+            ("GET", "/apis/foo/v1/bars", 'bars.foo is forbidden: User "alice" cannot list resource "bars"'),
+            ("GET", "/apis/resource.k8s.io/v1/nothings", "nothings.resource.k8s.io is forbidden"),
+            ("GET", "/apis/resource.k8s.io/v7/resourceclaims", "resourceclaims.resource.k8s.io is forbidden"),
+            ("DELETE", "/api/v1/pods", 'cannot deletecollection resource "pods" in API group "" at the cluster scope'),
+            ("GET", "/api/v1/namespaces/default/pods/x", 'pods "x" is forbidden'),
+            (
+                "PATCH",
+                "/apis/resource.k8s.io/v1/namespaces/team/resourceclaims/c/binding",
+                'resource "resourceclaims/binding"',
+            ),
+        ):
+            status, answer = await web(method, path, {} if method == "PATCH" else None, token="alice-token")
+            assert (status, words in answer["message"]) == (403, True), answer
+        for path in ("/apis/foo/v1/bars", "/apis/resource.k8s.io/v1/nothings"):
+            async with web.session.get(
+                web.server.url + path, headers={"Authorization": f"Bearer {web.server.admin_token}"}, ssl=web.tls
+            ) as found:
+                assert found.status == 404
+
+    on_server(work)
+
+
+def test_static_token_is_not_vouched_for_to_others(on_server: OnServer) -> None:
+    async def work(web: Web) -> None:
+        path = "/apis/authentication.k8s.io/v1/tokenreviews"
+        own = await made(web, path, {"spec": {"token": "alice-token"}})
+        assert own["status"]["authenticated"] is True
+        other = await made(web, path, {"spec": {"token": "alice-token", "audiences": ["elsewhere"]}})
+        assert other["status"] == {"user": {}, "error": "invalid bearer token"}
+
+    on_server(work)

@@ -119,7 +119,7 @@ def made() -> access.Access:
         "driver",
         {"roleRef": {"kind": "ClusterRole", "name": "driver"}, "subjects": [subject]},
     )
-    nodes = made.authorizer._authorizers[0]  # type: ignore[attr-defined]
+    nodes = made.authorizer._authorizers[0][1]  # type: ignore[attr-defined]
     pod = {
         "spec": {
             "nodeName": "a",

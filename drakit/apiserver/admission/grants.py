@@ -59,7 +59,7 @@ class RoleGrants:
             return
         rules = self._rbac.role_rules(attributes.request.namespace, kind, name)
         if rules is None:
-            raise StatusError.not_found(GROUP, plural, name)
+            raise StatusError.not_found(GROUP, attributes.kind.plural, name)  # by the binding's kind, as Kubernetes does
         self._check(attributes, list(rules))
 
     def _may(self, attributes: AdmissionAttributes, verb: str, plural: str, name: str) -> bool:
