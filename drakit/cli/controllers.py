@@ -35,6 +35,8 @@ def run(args: argparse.Namespace) -> int:
     options.set_up_logging(max(args.verbose, 1))
     gates = options.parse_gates(args.feature_gates)
     enabled = options.parse_controllers(args.controllers)
+    if not enabled:
+        raise options.CommandError("--controllers: none is left to run; '*' is all")
     client = options.connect(args, "drakit-controllers")
 
     async def serve(stopped: asyncio.Event) -> None:

@@ -71,6 +71,10 @@ def run(args: argparse.Namespace) -> int:
         raise options.CommandError(
             f"{DEFAULT_ROOT} needs root: pass --root DIR, and --cdi-dir DIR for drivers that run as you"
         )
+    args.root = args.root.absolute()  # drivers are told of it
+    args.cdi_dir = [directory.absolute() for directory in args.cdi_dir or ()]
+    if args.client_ca is not None and not args.client_ca.is_file():
+        raise options.CommandError(f"--client-ca {args.client_ca}: no such file")
     client = options.connect(args, "drakit-node")
     options.run_until_stopped(lambda stopped: serve(args, client, stopped))
     return 0
@@ -111,6 +115,11 @@ async def serve(args: argparse.Namespace, client: Client, stopped: asyncio.Event
     from drakit.node.errors import NodeError
     from drakit.node.kubelet_api import KubeletApi
 
+    try:
+        profile = profiles.load(args.profile) if args.profile else None  # before a Node is registered
+    except profiles.ProfileError as error:
+        await client.transport.close()
+        raise options.CommandError(f"--profile: {error}") from error
     name = args.name or socket.gethostname().lower()
     directories = tuple(args.cdi_dir) if args.cdi_dir else CDI_DIRECTORIES
     agent = Agent(
@@ -129,12 +138,12 @@ async def serve(args: argparse.Namespace, client: Client, stopped: asyncio.Event
     try:
         await api.start()
         await agent.start()
-        if args.profile:
-            for driver in drivers_of(profiles.load(args.profile), name, args.root / "devices"):
+        if profile is not None:
+            for driver in drivers_of(profile, name, args.root / "devices"):
                 plugin = Plugin(driver, client, name, kubelet_directory=args.root, cdi_directory=directories[-1])
                 await plugin.start()
                 plugins.append(plugin)
-    except (NodeError, DriverError, StatusError, profiles.ProfileError) as error:
+    except (NodeError, DriverError, StatusError) as error:
         await agent.stop()
         await api.stop()
         await client.transport.close()

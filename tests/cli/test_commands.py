@@ -63,6 +63,8 @@ def test_without_a_command_help_is_printed(capsys: pytest.CaptureFixture[str]) -
         (["up", "--runtime-config", "nobody.example.com/v1=true"], "unknown API group in 'nobody.example.com/v1'"),
         (["up", "--profile", "./nothing.yaml"], "--profile: profile ./nothing.yaml: no such file"),
         (["profiles", "nothing"], "profile 'nothing' is not known"),
+        (["controllers", "--controllers", ""], "--controllers: none is left to run"),
+        (["node", "--root", "here", "--client-ca", "/nowhere/ca.crt"], "--client-ca /nowhere/ca.crt: no such file"),
     ],
 )
 def test_mistakes_are_told(args: list[str], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
