@@ -23,10 +23,12 @@ system: ## kubectl, runc and friends from the system's packages (as root on Debi
 demo: venv system ## a cluster on this machine and a pod with a device
 	@$(BIN)/python -m examples.demo
 
-test: venv system check ## checks and tests, under 10 minutes
+test: venv check ## checks and tests, under 10 minutes
+	@sh tools/system-packages tests
 	$(BIN)/python -m pytest -n 2 -m 'not long'
 
-test-long: venv system ## what takes minutes: fuzzing, faults, durability
+test-long: venv ## what takes minutes: fuzzing, faults, durability
+	@sh tools/system-packages tests
 	$(BIN)/python -m pytest -m long
 
 check: venv ## format, lint, types, import layers

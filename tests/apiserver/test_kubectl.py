@@ -1,4 +1,4 @@
-"""kubectl against our server: the one on PATH, and an older one where DRAKIT_OLD_KUBECTL names it."""
+"""kubectl against our server: the one on PATH, and an older one: Debian's, which `make test` unpacks, or DRAKIT_OLD_KUBECTL."""
 
 from __future__ import annotations
 
@@ -29,7 +29,11 @@ spec:
   containers: [{name: c, image: registry.example.com/app:1, resources: {claims: [{name: gpu}]}}]
   resourceClaims: [{name: gpu, resourceClaimName: one}]
 """
-KUBECTLS = [shutil.which("kubectl"), os.environ.get("DRAKIT_OLD_KUBECTL")]
+DEBIANS = Path(__file__).parents[2] / ".venv" / "old-kubectl" / "usr" / "bin" / "kubectl"
+KUBECTLS = [
+    shutil.which("kubectl"),
+    os.environ.get("DRAKIT_OLD_KUBECTL") or (str(DEBIANS) if DEBIANS.exists() else None),
+]
 
 
 class Kubectl:
