@@ -75,9 +75,9 @@ class NoExpressions:
         return _Good()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class WriteContext:
-    """What a write depends on besides the objects."""
+    """What a write depends on besides the objects. Nobody changes one; frozen, it would cost several times as much to make."""
 
     gates: FeatureGates
     now: datetime  # UTC

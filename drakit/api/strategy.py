@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: every write makes one
 class Decoded:
     """A body in the storage version, defaults applied, and what its reader would not expect to be ignored."""
 
@@ -38,6 +38,8 @@ class Decoded:
     @property
     def strict_errors(self) -> tuple[str, ...]:
         """The texts for fieldValidation Strict (one error) and Warn (one warning each)."""
+        if not self.unknown_fields and not self.duplicate_fields:
+            return ()
         unknown = tuple(f'unknown field "{field}"' for field in self.unknown_fields)
         return unknown + tuple(f'duplicate field "{field}"' for field in self.duplicate_fields)
 

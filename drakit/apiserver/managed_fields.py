@@ -38,9 +38,11 @@ _STRIPPED: FieldSet = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Manager:
-    """One entry. Identity is (name, operation, version, subresource); appliers keep theirs across versions."""
+    """One entry. Identity is (name, operation, version, subresource); appliers keep theirs across versions.
+
+    Nobody changes one; it is not frozen because every write makes some, and that would cost several times as much."""
 
     name: str
     operation: str
