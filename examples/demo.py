@@ -12,14 +12,11 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import uvloop
-from lightkube.models.core_v1 import Pod
-from lightkube.models.resource_v1 import ResourceClaim
-
-from drakit.cli.cluster import Cluster, Options
-from drakit.client import Client
-from drakit.node.runtimes import oci, process
+# Everything else is imported where it is used, so that Ctrl-C is taken quietly from the first moment.
+if TYPE_CHECKING:
+    from drakit.client import Client
 
 HERE = Path(__file__).parent
 WAIT = 20.0
@@ -61,6 +58,9 @@ REAL = (
 
 
 async def demo() -> int:
+    from drakit.cli.cluster import Cluster, Options
+    from drakit.node.runtimes import oci, process
+
     began = time.perf_counter()
     real = bool(oci.find() or (process.find() and os.geteuid() == 0))
     options = Options(nodes=2, profile="gb200")
@@ -122,6 +122,8 @@ async def logs_hold(pod: str, text: str, env: dict[str, str]) -> None:
 
 async def without_kubectl(client: Client) -> int:
     import yaml
+    from lightkube.models.core_v1 import Pod
+    from lightkube.models.resource_v1 import ResourceClaim
 
     for manifest in yaml.safe_load_all((HERE / "gpu-pod.yaml").read_text(encoding="utf-8")):
         created = await client.create(manifest, namespace="default")
@@ -147,4 +149,10 @@ async def without_kubectl(client: Client) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(uvloop.run(demo()))
+    try:
+        import uvloop
+
+        sys.exit(uvloop.run(demo()))
+    except KeyboardInterrupt:
+        print("\nstopped", file=sys.stderr)
+        sys.exit(130)

@@ -88,7 +88,8 @@ class Machine:
             await plugin.start()
             self.plugins.append(plugin)
         waits = [wait for p in self.plugins for wait in (p.registered.wait(), p.publisher.synced())]
-        await asyncio.wait_for(asyncio.gather(*waits), READY)
+        async with asyncio.timeout(READY):
+            await asyncio.gather(*waits)
 
     async def stop(self, *, kill: bool = True) -> None:
         """Pods first: they need the drivers to be unprepared."""
