@@ -51,7 +51,7 @@ def ask(rbac: Rbac, verb: str, resource: str, user: UserInfo = ALICE, **more: st
     ],
 )
 def test_rule_allows(
-    text: str, names: tuple[str, ...], verb: str, resource: str, more: dict[str, str], allowed: bool
+    text: str, names: tuple[str, ...], verb: str, resource: str, more: dict[str, Any], allowed: bool
 ) -> None:
     assert ask(rbac(rule(text, *names)), verb, resource, **more) is allowed
 
