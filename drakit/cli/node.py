@@ -7,6 +7,7 @@ import asyncio
 import os
 import socket
 from pathlib import Path
+from urllib.parse import urlsplit
 from typing import TYPE_CHECKING
 
 from drakit.cli import options
@@ -46,7 +47,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--images", type=Path, metavar="DIR", help="unpacked images for the oci and process runtimes: NAME/rootfs"
     )
-    parser.add_argument("--address", default="", help="of this node (default: the address of its default route)")
+    parser.add_argument(
+        "--address",
+        default="",
+        help="of this node, where it also serves logs and exec (default: loopback only, the address of its default route in its status)",
+    )
     parser.add_argument(
         "--port", type=options.port, default=0, help="of the kubelet API for logs and exec (default: a free one)"
     )
@@ -122,6 +127,9 @@ async def serve(args: argparse.Namespace, client: Client, stopped: asyncio.Event
         raise options.CommandError(f"--profile: {error}") from error
     name = args.name or socket.gethostname().lower()
     directories = tuple(args.cdi_dir) if args.cdi_dir else CDI_DIRECTORIES
+    server = str(getattr(getattr(client.transport, "access", None), "server", ""))
+    if not args.address and urlsplit(server).hostname in ("127.0.0.1", "localhost", "::1"):
+        args.address = "127.0.0.1"  # the API server is on this machine and reaches us there
     agent = Agent(
         client,
         name,
@@ -131,10 +139,10 @@ async def serve(args: argparse.Namespace, client: Client, stopped: asyncio.Event
         images=args.images,
         address=args.address,
         cri_endpoint=args.cri_endpoint,
-        api_server=getattr(getattr(client.transport, "access", None), "server", ""),
+        api_server=server,
     )
     plugins: list[Plugin] = []
-    api = KubeletApi(agent, port=args.port, client_ca=args.client_ca)
+    api = KubeletApi(agent, host=args.address or "127.0.0.1", port=args.port, client_ca=args.client_ca)
     try:
         await api.start()
         await agent.start()
@@ -152,6 +160,11 @@ async def serve(args: argparse.Namespace, client: Client, stopped: asyncio.Event
     print(f"node {name} runs with {agent.info.name} {agent.info.version}; files in {args.root}", flush=True)
     for note in agent.info.notes:
         print(f"  - {note}", flush=True)
+    if not args.address:
+        print(
+            "  - logs and exec are served on 127.0.0.1 only: --address lets an API server elsewhere ask for them",
+            flush=True,
+        )
     print("Ctrl-C stops the agent; its pods go on and are found again at the next start", flush=True)
     await stopped.wait()
     for plugin in plugins:

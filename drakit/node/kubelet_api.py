@@ -32,12 +32,13 @@ __all__ = ["KubeletApi"]
 log = logging.getLogger(__name__)
 _ROUTES = {"containerLogs": "log", "exec": "exec", "attach": "attach", "portForward": "portforward"}
 _KEPT = 60.0  # seconds that an answer of the API server about a caller counts
+_SWEEP_SECONDS = 5.0  # between looks for connections that keep silent
 
 
 class KubeletApi:
-    def __init__(self, agent: Agent, *, host: str = "", port: int = 0, client_ca: Path | None = None) -> None:
+    def __init__(self, agent: Agent, *, host: str = "127.0.0.1", port: int = 0, client_ca: Path | None = None) -> None:
         self._agent = agent
-        self._host = host or agent.address
+        self._host = host
         self._wanted_port = port
         self._client_ca = client_ca
         self._connections: set[Connection] = set()
@@ -56,6 +57,16 @@ class KubeletApi:
             ssl=context,
         )
         self._agent.port = self._listener.sockets[0].getsockname()[1]
+        sweeper = loop.create_task(self._sweep())
+        self._tasks.add(sweeper)
+        sweeper.add_done_callback(self._tasks.discard)
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS)
+            now = time.monotonic()
+            for connection in list(self._connections):
+                connection.check(now)
 
     async def stop(self) -> None:
         if self._listener is not None:
