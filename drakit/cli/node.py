@@ -7,8 +7,8 @@ import asyncio
 import os
 import socket
 from pathlib import Path
-from urllib.parse import urlsplit
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from drakit.cli import options
 
