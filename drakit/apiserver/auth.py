@@ -6,7 +6,7 @@ admission plugins see the object as well. The server calls them in that order an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -100,8 +100,29 @@ class AdmissionAttributes:
 
 
 class Admission(Protocol):
-    """A plugin. Both methods raise StatusError to refuse. `admit` may replace `attributes.object` (never mutates it in place)."""
+    """A plugin. Both methods raise StatusError to refuse. `admit` may replace `attributes.object` (never mutates it in place).
+
+    It may also have `concerns(kind, operation, subresource)`, asked once: which of its methods (admit, validate) such a write
+    needs."""
 
     def admit(self, attributes: AdmissionAttributes) -> None: ...
 
     def validate(self, attributes: AdmissionAttributes) -> None: ...
+
+
+Hook = Callable[[AdmissionAttributes], None]
+Hooks = tuple[tuple[Hook, ...], tuple[Hook, ...]]
+
+
+def hooks(plugins: Iterable[Admission], kind: Kind, operation: str, subresource: str) -> Hooks:
+    """What to call for writes of this form: to fill in, and to validate."""
+    admit: list[Hook] = []
+    validate: list[Hook] = []
+    for plugin in plugins:
+        asked = getattr(plugin, "concerns", None)
+        fills, checks = (True, True) if asked is None else asked(kind, operation, subresource)
+        if fills:
+            admit.append(plugin.admit)
+        if checks:
+            validate.append(plugin.validate)
+    return tuple(admit), tuple(validate)

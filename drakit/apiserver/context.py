@@ -13,7 +13,7 @@ from drakit.api.errors import FieldError, StatusError
 from drakit.api.gates import FeatureGates
 from drakit.api.kind import ExpressionChecker, Kind, NoExpressions, WriteContext
 from drakit.apiserver import random_names
-from drakit.apiserver.auth import Admission, AdmissionAttributes, Authorizer
+from drakit.apiserver.auth import Admission, AdmissionAttributes, Authorizer, Hooks, hooks
 from drakit.apiserver.call import Call
 from drakit.apiserver.refusals import denied
 from drakit.apiserver.routes import Routes
@@ -39,13 +39,15 @@ class Context:
     gates: FeatureGates = field(default_factory=FeatureGates.default)
     clock: Clock = field(default_factory=SystemClock)
     expressions: ExpressionChecker = field(default_factory=NoExpressions)
-    admission: list[Admission] = field(default_factory=list)
+    admission: tuple[Admission, ...] = ()  # replaced as a whole
     authorizer: Authorizer | None = None
     routes: Routes = field(default_factory=lambda: Routes(()))
     new_uid: Callable[[], str] = random_names.uid
     privileges: Privileges | None = None
     # Writes to these (group, plural/subresource) pairs go to a function instead of the generic verb: reviews, tokens, …
     special: dict[tuple[str, str], Callable[[Context, Call], Any]] = field(default_factory=dict)
+    _chosen: dict[tuple[str, str, str, str], Hooks] = field(default_factory=dict, repr=False)
+    _chosen_from: tuple[Admission, ...] = field(default=(), repr=False)
 
     def write_context(
         self, version: str, now: datetime | None = None, asked: AdmissionAttributes | None = None
@@ -81,8 +83,8 @@ class Context:
 
     def admit(self, attributes: AdmissionAttributes) -> Plain | None:
         """Run the plugins that may change the object; returns what became of it."""
-        for plugin in self.admission:
-            plugin.admit(attributes)
+        for admit in self._hooks(attributes)[0]:
+            admit(attributes)
         return attributes.object
 
     def check_may_create(self, call: Call) -> None:
@@ -95,8 +97,19 @@ class Context:
             raise denied(asked, decision.reason)
 
     def validate(self, attributes: AdmissionAttributes) -> None:
-        for plugin in self.admission:
-            plugin.validate(attributes)
+        for check in self._hooks(attributes)[1]:
+            check(attributes)
+
+    def _hooks(self, attributes: AdmissionAttributes) -> Hooks:
+        """The functions of the plugins that have to do with such a write: looked up, because most have not."""
+        if self._chosen_from is not self.admission:
+            self._chosen, self._chosen_from = {}, self.admission
+        kind = attributes.kind
+        key = (kind.group, kind.plural, attributes.operation, attributes.request.subresource)
+        found = self._chosen.get(key)
+        if found is None:
+            found = self._chosen[key] = hooks(self.admission, kind, attributes.operation, key[3])
+        return found
 
 
 def admission_attributes(

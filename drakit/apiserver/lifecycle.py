@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from drakit.api.errors import StatusError
+from drakit.api.registry import Kind
 from drakit.apiserver.auth import AdmissionAttributes
 from drakit.apiserver.refusals import forbidden
 
@@ -21,6 +22,9 @@ _IMMORTAL = frozenset({"default", "kube-public", "kube-system"})
 class NamespaceLifecycle:
     def __init__(self, namespace: Callable[[str], dict[str, Any] | None]) -> None:
         self._namespace = namespace
+
+    def concerns(self, kind: Kind, operation: str, subresource: str) -> tuple[bool, bool]:
+        return operation == "CREATE" or (kind.plural == "namespaces" and not kind.group), False
 
     def admit(self, attributes: AdmissionAttributes) -> None:
         request = attributes.request

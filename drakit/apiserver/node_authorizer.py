@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
+from drakit.api.kind import Kind
 from drakit.api.selectors import parse_field_selector
 from drakit.apiserver.auth import NO_OPINION, AdmissionAttributes, Attributes, Decision, UserInfo
 from drakit.apiserver.rbac import Rule
@@ -229,6 +230,9 @@ class NodeRestriction:
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
+
+    def concerns(self, kind: Kind, operation: str, subresource: str) -> tuple[bool, bool]:
+        return True, False
 
     def admit(self, attributes: AdmissionAttributes) -> None:
         node = node_of(attributes.request.user)

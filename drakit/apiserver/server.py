@@ -120,7 +120,7 @@ class Server:
         self.authenticator: Authenticator = authenticator or self.access.authenticator
         self.context.authorizer = self.access.authorizer
         self.context.privileges = self.access.privileges
-        self.context.admission = [NamespaceLifecycle(self._namespace), *self.access.admission]
+        self.context.admission = (NamespaceLifecycle(self._namespace), *self.access.admission)
         self.context.special = special.handlers(self.access)
         AllocationGuard(self.store).attach()
         self._aggregation = bootstrap.Aggregation(self.context)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from drakit.api.errors import StatusError
+from drakit.api.kind import Kind
 from drakit.apiserver.auth import AdmissionAttributes, Attributes, Authorizer
 from drakit.apiserver.rbac import GROUP, Rbac, Rule, escalation, missing_permissions
 from drakit.apiserver.refusals import forbidden
@@ -22,6 +23,9 @@ class RoleGrants:
     def __init__(self, rbac: Rbac, authorizer: Authorizer) -> None:
         self._rbac = rbac
         self._authorizer = authorizer
+
+    def concerns(self, kind: Kind, operation: str, subresource: str) -> tuple[bool, bool]:
+        return False, kind.group == GROUP and operation in ("CREATE", "UPDATE")
 
     def admit(self, attributes: AdmissionAttributes) -> None:
         """Nothing to fill in."""
@@ -59,7 +63,9 @@ class RoleGrants:
             return
         rules = self._rbac.role_rules(attributes.request.namespace, kind, name)
         if rules is None:
-            raise StatusError.not_found(GROUP, attributes.kind.plural, name)  # by the binding's kind, as Kubernetes does
+            raise StatusError.not_found(
+                GROUP, attributes.kind.plural, name
+            )  # by the binding's kind, as Kubernetes does
         self._check(attributes, list(rules))
 
     def _may(self, attributes: AdmissionAttributes, verb: str, plural: str, name: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from drakit.api.registry import Kind
 from drakit.apiserver import random_names
 from drakit.apiserver.admission import Lookup
 from drakit.apiserver.auth import AdmissionAttributes
@@ -38,8 +39,15 @@ def _with_spec(pod: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
     return {**pod, "spec": {**pod["spec"], **fields}}
 
 
+def _whole_pod(kind: Kind, subresource: str) -> bool:
+    return kind.plural == "pods" and not kind.group and not subresource
+
+
 class ServiceAccount(_PodPlugin):
     """Names the service account and mounts its token, unless the pod or the account says no."""
+
+    def concerns(self, kind: Kind, operation: str, subresource: str) -> tuple[bool, bool]:
+        return operation == "CREATE" and _whole_pod(kind, subresource), False
 
     def admit(self, attributes: AdmissionAttributes) -> None:
         if not _is_pod(attributes, "CREATE"):
@@ -107,6 +115,9 @@ _TOKEN_SOURCES: list[dict[str, Any]] = [
 class Priority(_PodPlugin):
     """Turns priorityClassName into a number and a preemption policy; keeps both from being set by hand."""
 
+    def concerns(self, kind: Kind, operation: str, subresource: str) -> tuple[bool, bool]:
+        return operation == "CREATE" and _whole_pod(kind, subresource), False
+
     def admit(self, attributes: AdmissionAttributes) -> None:
         if not _is_pod(attributes, "CREATE"):
             return
@@ -158,6 +169,9 @@ SYSTEM_CLASSES: dict[str, dict[str, Any]] = {
 class DefaultTolerations(_PodPlugin):
     """A pod stays five minutes on a node that is not ready or not reachable, unless it says otherwise."""
 
+    def concerns(self, kind: Kind, operation: str, subresource: str) -> tuple[bool, bool]:
+        return operation in ("CREATE", "UPDATE") and _whole_pod(kind, subresource), False
+
     def admit(self, attributes: AdmissionAttributes) -> None:
         if not _is_pod(attributes, "CREATE", "UPDATE"):
             return
@@ -178,6 +192,9 @@ def _tolerates_loss(toleration: Mapping[str, Any], key: str) -> bool:
 
 class NewNodeTaint(_PodPlugin):
     """A new node takes no pods until its controller has seen it ready."""
+
+    def concerns(self, kind: Kind, operation: str, subresource: str) -> tuple[bool, bool]:
+        return (kind.group, kind.plural, operation, subresource) == ("", "nodes", "CREATE", ""), False
 
     def admit(self, attributes: AdmissionAttributes) -> None:
         kind = attributes.kind

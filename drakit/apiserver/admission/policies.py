@@ -48,6 +48,9 @@ class Policies:
             bound.setdefault(str(binding["spec"].get("policyName") or ""), []).append(binding)
         self._hooks = [(policy, bound[name]) for name, policy in sorted(self._policies.items()) if name in bound]
 
+    def concerns(self, kind: Kind, operation: str, subresource: str) -> tuple[bool, bool]:
+        return False, True
+
     def admit(self, attributes: AdmissionAttributes) -> None:
         """Policies only validate."""
 

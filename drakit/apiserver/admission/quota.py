@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from drakit.api import quotas
+from drakit.api.kind import Kind
 from drakit.api.quantity import Quantity
 from drakit.apiserver.admission import Lookup
 from drakit.apiserver.auth import AdmissionAttributes
@@ -75,6 +76,9 @@ class ResourceQuota:
     def __init__(self, lookup: Lookup, usage: QuotaUsage) -> None:
         self._lookup = lookup
         self._usage = usage
+
+    def concerns(self, kind: Kind, operation: str, subresource: str) -> tuple[bool, bool]:
+        return False, operation in ("CREATE", "UPDATE") and not subresource
 
     def admit(self, attributes: AdmissionAttributes) -> None:
         """Nothing to fill in."""
