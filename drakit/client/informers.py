@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from drakit.api.typed import from_plain
@@ -33,33 +34,35 @@ class _Handler(Generic[T]):
 
 
 class _Index(Generic[T]):
-    """Which objects have a value. What an object had before is remembered, not computed again."""
+    """Which keys have a value. What an object had before is remembered, not computed again: most changes leave the index as it is."""
 
-    __slots__ = ("_before", "_values", "members")
+    __slots__ = ("_before", "_values", "fixed", "members")
 
-    def __init__(self, values: Callable[[T], Iterable[str]]) -> None:
+    def __init__(self, values: Callable[[T], Iterable[str]], fixed: bool) -> None:
         self._values = values
         self._before: dict[str, tuple[str, ...]] = {}
-        self.members: dict[str, dict[str, T]] = {}
+        self.fixed = fixed
+        self.members: dict[str, dict[str, None]] = {}
 
     def put(self, key: str, obj: T) -> None:
         after = tuple(self._values(obj))
         before = self._before.get(key, ())
-        if before != after:
-            for value in before:
-                if value not in after:
-                    self._drop(value, key)
-            if after:
-                self._before[key] = after
-            else:
-                del self._before[key]
+        if before == after:
+            return
+        for value in before:
+            if value not in after:
+                self._drop(value, key)
+        if after:
+            self._before[key] = after
+        else:
+            del self._before[key]
         members = self.members
         for value in after:
             found = members.get(value)
             if found is None:
-                members[value] = {key: obj}
+                members[value] = {key: None}
             else:
-                found[key] = obj
+                found[key] = None
 
     def remove(self, key: str) -> None:
         for value in self._before.pop(key, ()):
@@ -83,7 +86,11 @@ class Informer(Generic[T]):
         self._convert = convert
         self._items: dict[str, T] = {}
         self._indexes: dict[str, _Index[T]] = {}
+        self._varying: list[_Index[T]] = []  # those that a change of an object may change
         self._handlers: list[_Handler[T]] = []
+        self._on_add: tuple[Callable[[T], None], ...] = ()
+        self._on_update: tuple[Callable[[T, T], None], ...] = ()
+        self._on_delete: tuple[Callable[[T], None], ...] = ()
         self._changes: list[tuple[T | None, T | None]] = []  # stored, not yet told
         reflector.attach(self)
         self._changes.clear()
@@ -112,7 +119,10 @@ class Informer(Generic[T]):
 
     def by_index(self, name: str, value: str) -> list[T]:
         found = self._indexes[name].members.get(value)
-        return [*found.values()] if found else []
+        if not found:
+            return []
+        items = self._items
+        return [items[key] for key in found]
 
     def index_count(self, name: str, value: str) -> int:
         return len(self._indexes[name].members.get(value, ()))
@@ -126,11 +136,16 @@ class Informer(Generic[T]):
 
     # Registration.
 
-    def add_index(self, name: str, values: Callable[[T], Iterable[str]]) -> None:
-        """Index by what `values` gives for an object. Adding the same name again changes nothing."""
+    def add_index(self, name: str, values: Callable[[T], Iterable[str]], *, fixed: bool = False) -> None:
+        """Index by what `values` gives for an object. Adding the same name again changes nothing.
+
+        `fixed`: it gives the same all the object's life, and is not asked again.
+        """
         if name in self._indexes:
             return
-        index = self._indexes[name] = _Index(values)
+        index = self._indexes[name] = _Index(values, fixed)
+        if not fixed:
+            self._varying.append(index)
         for key, obj in self._items.items():
             index.put(key, obj)
 
@@ -143,10 +158,22 @@ class Informer(Generic[T]):
         """Called for every change from now on; what is cached already is given to `on_add` at once. Returns how to remove it."""
         handler = _Handler(on_add, on_update, on_delete)
         self._handlers.append(handler)
+        self._sort_handlers()
         if on_add is not None:
             for obj in [*self._items.values()]:
                 on_add(obj)
-        return lambda: self._handlers.remove(handler)
+
+        def remove() -> None:
+            self._handlers.remove(handler)
+            self._sort_handlers()
+
+        return remove
+
+    def _sort_handlers(self) -> None:
+        """By what they are called for: a change must not look at handlers that do not care."""
+        self._on_add = tuple(each.on_add for each in self._handlers if each.on_add is not None)
+        self._on_update = tuple(each.on_update for each in self._handlers if each.on_update is not None)
+        self._on_delete = tuple(each.on_delete for each in self._handlers if each.on_delete is not None)
 
     # Reading one's own writes: see Reflector.
 
@@ -170,22 +197,23 @@ class Informer(Generic[T]):
             return
         new = self._convert(plain)
         self._items[key] = new
-        for index in self._indexes.values():
+        for index in self._indexes.values() if old is None else self._varying:
             index.put(key, new)
         self._changes.append((old, new))
 
     def tell(self) -> None:
         changes, self._changes = self._changes, []
         for old, new in changes:
-            for handler in self._handlers:
-                if new is None:
-                    if handler.on_delete is not None and old is not None:
-                        handler.on_delete(old)
-                elif old is None:
-                    if handler.on_add is not None:
-                        handler.on_add(new)
-                elif handler.on_update is not None:
-                    handler.on_update(old, new)
+            if new is None:
+                if old is not None:
+                    for deleted in self._on_delete:
+                        deleted(old)
+            elif old is None:
+                for added in self._on_add:
+                    added(new)
+            else:
+                for updated in self._on_update:
+                    updated(old, new)
 
     def list(self) -> list[T]:  # last, because it hides the built-in in the annotations that follow it
         return [*self._items.values()]
@@ -205,7 +233,7 @@ class Informers:
     def of(self, model: type[T], *, namespace: str = "", labels: str = "", fields: str = "") -> Informer[T]:
         """Typed objects."""
         informer: Informer[T] = self._view(
-            resource_of(model), (namespace, labels, fields), True, lambda plain: from_plain(model, plain)
+            resource_of(model), (namespace, labels, fields), True, partial(from_plain, model)
         )
         return informer
 

@@ -34,6 +34,7 @@ __all__ = [
     "claims_used",
     "decide_claim",
     "generate_name",
+    "group_keys",
     "group_of",
     "is_for",
     "metric_labels",
@@ -109,6 +110,12 @@ def is_for(consumer: Plain, claim: Plain) -> bool:
 
 def group_of(pod: Plain) -> str:
     return str((spec(pod).get("schedulingGroup") or {}).get("podGroupName") or "")
+
+
+def group_keys(pod: Plain) -> tuple[str, ...]:
+    """The key of the pod's group, if it has one."""
+    group = group_of(pod)
+    return (f"{namespace(pod)}/{group}",) if group else ()
 
 
 def reservation(consumer: Plain) -> Plain:

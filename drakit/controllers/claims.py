@@ -59,12 +59,12 @@ class ClaimController:
         self._claims = informers.plain(ResourceClaim)
         self._templates = informers.plain(ResourceClaimTemplate)
         self._groups: Informer[Plain] | None = informers.plain(PodGroup) if self._groups_on else None
-        for consumers in (self._pods, *((self._groups,) if self._groups is not None else ())):
-            consumers.add_index("claim", decisions.claims_used)
-            consumers.add_index("template", decisions.templates_used)
-        self._pods.add_index(
-            "group", lambda pod: [f"{namespace(pod)}/{decisions.group_of(pod)}"] if decisions.group_of(pod) else ()
-        )
+        self._pods.add_index("claim", decisions.claims_used)
+        self._pods.add_index("template", decisions.templates_used, fixed=True)
+        if self._groups is not None:
+            self._groups.add_index("claim", decisions.claims_used)
+            self._groups.add_index("template", decisions.templates_used)
+        self._pods.add_index("group", decisions.group_keys, fixed=True)
         self._claims.add_index("consumer", _consumer)
         self._create_total = context.metrics.counter(
             "dynamic_resource_allocation_resourceclaim_creates_total",

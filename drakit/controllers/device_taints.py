@@ -64,9 +64,7 @@ class DeviceTaintController:
         self._pods, self._claims = informers.plain(Pod), informers.plain(ResourceClaim)
         self._slices, self._rules = informers.plain(ResourceSlice), informers.plain(DeviceTaintRule)
         self._pods.add_index("claim", claims.claims_used)
-        self._pods.add_index(
-            "group", lambda pod: [f"{namespace(pod)}/{claims.group_of(pod)}"] if claims.group_of(pod) else ()
-        )
+        self._pods.add_index("group", claims.group_keys, fixed=True)
         self._claims.add_index("device", device_values)
         self._slices.add_index("pool", lambda each: (f"{spec(each)['driver']}/{spec(each)['pool']['name']}",))
         self._slices.add_index("tainted", lambda each: ("yes",) if _tainted(each) else ())

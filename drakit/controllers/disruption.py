@@ -129,8 +129,8 @@ class DisruptionController:
         self._pods.add_index(
             "label", lambda pod: [f"{namespace(pod)}/{key}={value}" for key, value in labels(pod).items()]
         )
-        self._pods.add_index("namespace", lambda pod: (namespace(pod),))
-        self._budgets.add_index("namespace", lambda budget: (namespace(budget),))
+        self._pods.add_index("namespace", lambda pod: (namespace(pod),), fixed=True)
+        self._budgets.add_index("namespace", lambda budget: (namespace(budget),), fixed=True)
         self._budgets.add_handler(self._changed, lambda _, new: self._changed(new), self._removed)
         self._pods.add_handler(self._pod_changed, self._pod_updated, self._pod_changed)
         for informer in (self._scales["StatefulSet"], self._scales["Deployment"], self._scales["ReplicaSet"]):
@@ -155,6 +155,8 @@ class DisruptionController:
                 self.loop.add_after(key_of(budget), _BATCH)
 
     def _pod_updated(self, old: Plain, new: Plain) -> None:
+        if not len(self._budgets):
+            return
         if (pod_ready(old), deleting(old), labels(old)) != (pod_ready(new), deleting(new), labels(new)):
             self._pod_changed(old)
             self._pod_changed(new)

@@ -21,6 +21,7 @@ __all__ = ["GarbageCollector"]
 _WORKERS = 20
 _ABSENT_LIMIT = 2000
 _REDISCOVER = 30.0
+_LOOKED_AT = ("ownerReferences", "finalizers", "deletionTimestamp", "uid")  # in an object's metadata
 _DISCOVER = "resources"  # the queue key for looking at what the server serves
 
 
@@ -60,8 +61,7 @@ class GarbageCollector:
         for resource in served - self._followed.keys():
             informer = self._informers.plain(resource)
             self._followed[resource] = informer
-            put = partial(self._put, resource)
-            informer.add_handler(put, lambda _, new, put=put: put(new), self._removed)  # type: ignore[misc]  # bound now, not at the end of the loop
+            informer.add_handler(partial(self._put, resource), partial(self._updated, resource), self._removed)
         for resource in self._followed.keys() - served:
             del self._followed[resource]
             if model_of(resource) is None:  # a custom resource whose definition is gone
@@ -82,6 +82,12 @@ class GarbageCollector:
             self.loop.add(item.uid)
         if old is not None and item.deleting and not old.deleting:
             self._wake_owners(item)
+
+    def _updated(self, resource: Resource, old: Plain, new: Plain) -> None:
+        """Nearly every change leaves alone what is looked at here."""
+        before, after = old["metadata"], new["metadata"]
+        if any(before.get(field) != after.get(field) for field in _LOOKED_AT):
+            self._put(resource, new)
 
     def _removed(self, obj: Plain) -> None:
         object_uid = uid(obj)

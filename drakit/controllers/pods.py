@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from weakref import WeakKeyDictionary
 
 from lightkube.models.core_v1 import Pod
 
@@ -28,7 +29,6 @@ from drakit.controllers.objects import (
     namespace,
     pod_finished,
     pod_ready,
-    same_owner,
     spec,
     status,
     uid,
@@ -132,48 +132,61 @@ def follow_children(
 
     `same` says whether a change is none to the owners.
     """
-    kind, group = owners.resource.kind, owners.resource.group
     owners.add_index("selector", lambda owner: (_pair(owner),))
+    following = _following.get(children)
+    if following is None:
+        following = _following[children] = _Following(same)
+        children.add_handler(following.enqueue, following.changed, following.enqueue)
+    following.add(owners, loop)
+    for child in children.list():
+        following.enqueue(child)
 
-    def enqueue(child: Plain) -> None:
+
+class _Following:
+    """All that follow one kind of children. An event looks at the child once, whoever follows, and costs only its owner's loop."""
+
+    def __init__(self, same: Callable[[Plain, Plain], bool] | None) -> None:
+        self._same = same
+        self._loops: dict[tuple[str, str], list[ControlLoop]] = {}  # owners' kind and group -> whom to tell
+        self._adopters: list[tuple[Informer[Plain], ControlLoop]] = []
+
+    def add(self, owners: Informer[Plain], loop: ControlLoop) -> None:
+        self._loops.setdefault((owners.resource.kind, owners.resource.group), []).append(loop)
+        self._adopters.append((owners, loop))
+
+    def enqueue(self, child: Plain) -> None:
         reference = controller_of(child)
         if reference is not None:
-            if same_owner(reference, kind, group):
+            owner = (reference["kind"], reference["apiVersion"].rpartition("/")[0])
+            for loop in self._loops.get(owner, ()):
                 loop.add(f"{namespace(child)}/{reference['name']}")
-            return
-        if deleting(child):
-            return
+        elif not deleting(child):
+            for owners, loop in self._adopters:
+                if len(owners):
+                    self._offer(child, owners, loop)
+
+    def _offer(self, child: Plain, owners: Informer[Plain], loop: ControlLoop) -> None:
         prefix = f"{namespace(child)}/"
         for pair in (prefix, *(f"{prefix}{label}={value}" for label, value in labels(child).items())):
             for owner in owners.by_index("selector", pair):
                 if selector_of(owner).matches(labels(child)):
                     loop.add(key_of(owner))
 
-    def changed(old: Plain, new: Plain) -> None:
-        if same is not None and same(old, new):
+    def changed(self, old: Plain, new: Plain) -> None:
+        if self._same is not None and self._same(old, new):
             return
         before, after = controller_of(old), controller_of(new)
         if before is not None and (after is None or after["uid"] != before["uid"]):
-            enqueue(old)
-        enqueue(new)
-
-    children.add_handler(enqueue, changed, enqueue)
+            self.enqueue(old)
+        self.enqueue(new)
 
 
-class _SamePod:
-    """Whether workloads see no difference between two states of a pod. Five of them ask about the same two in a row."""
-
-    def __init__(self) -> None:
-        self._asked: tuple[Plain, Plain] | None = None
-        self._answer = False
-
-    def __call__(self, old: Plain, new: Plain) -> bool:
-        if self._asked is None or self._asked[0] is not old or self._asked[1] is not new:
-            self._asked, self._answer = (old, new), _seen(old) == _seen(new)
-        return self._answer
+_following: WeakKeyDictionary[Informer[Plain], _Following] = WeakKeyDictionary()
 
 
-same_pod = _SamePod()
+def same_pod(old: Plain, new: Plain) -> bool:
+    """Whether workloads see no difference between two states of a pod."""
+    return _seen(old) == _seen(new)
 
 
 def _seen(pod: Plain) -> object:

@@ -97,7 +97,7 @@ class QuotaController:
             informers.plain(model) for model in (*filter(_known, _COUNTED), ResourceQuota)
         ]
         for informer in self._objects:
-            informer.add_index("namespace", lambda obj: (namespace(obj),))
+            informer.add_index("namespace", lambda obj: (namespace(obj),), fixed=True)
             self._follow(informer)
         self._classes.add_handler(self._class_changed, lambda _, new: self._class_changed(new), self._class_changed)
         self._quotas.add_handler(self._count_anew, self._quota_updated, self._quota_removed)
@@ -109,6 +109,8 @@ class QuotaController:
         resource = informer.resource
 
         def put(obj: Plain) -> None:
+            if not self._tallies:
+                return
             for key, tally in self._tallies.get(namespace(obj), {}).items():
                 if tally.counts(resource) and tally.put(resource, obj, self._extended, self._pod_of(resource, obj)):
                     self.loop.add_after(key, _BATCH)

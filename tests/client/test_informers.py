@@ -181,6 +181,29 @@ def test_index_follows_changes() -> None:
     story(body)
 
 
+def test_index_gives_the_newest_state_of_what_did_not_move() -> None:
+    asked: list[str] = []
+
+    def fixed(obj: Plain) -> list[str]:
+        asked.append(obj["metadata"]["resourceVersion"])
+        return [obj["metadata"]["name"]]
+
+    async def body(w: Watched) -> None:
+        w.informer.add_index("color", lambda obj: [obj["data"]["color"]])
+        w.informer.add_index("name", fixed, fixed=True)
+        w.transport.put("a", data={"color": "red"})
+        await w.start()
+        newer = w.transport.put("a", data={"color": "red", "size": "2"})
+        await w.send(("MODIFIED", newer))
+        assert w.informer.by_index("color", "red") == [newer]
+        assert w.informer.by_index("name", "a") == [newer]
+        assert len(asked) == 1  # never again in the object's life
+        await w.send(("DELETED", newer))
+        assert w.informer.by_index("name", "a") == []
+
+    story(body)
+
+
 def test_typed_and_plain_readers_share_one_watch() -> None:
     async def body(w: Watched) -> None:
         typed = w.informers.of(ConfigMap)
