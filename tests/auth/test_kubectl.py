@@ -31,7 +31,7 @@ class Kubectl:
         done = subprocess.run(
             [str(KUBECTL), *arguments], input=stdin, capture_output=True, text=True, timeout=60, env=environment, check=False
         )  # fmt: skip
-        if "unknown command" in done.stderr:
+        if any(text in done.stderr for text in ("unknown command", "unknown flag", "unknown shorthand flag")):
             pytest.skip(f"this kubectl is too old for `kubectl {' '.join(arguments[:2])}`")
         if code is not None:
             assert done.returncode == code, f"kubectl {' '.join(arguments)}: {done.stdout}{done.stderr}"
