@@ -38,6 +38,7 @@ __all__ = ["Cluster", "Options"]
 log = logging.getLogger(__name__)
 
 Progress = Callable[[str], None]
+_PROGRESS_SECONDS = 2.0  # say at least so often how far a long start has come
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ class Cluster:
                 node_client=lambda name: self.client(f"system:node:{name}", "system:nodes"),
             )
             self._spawn("nodes", self.nodes.run)
-            await self._unless_one_dies(self.nodes.published.wait())
+            await self._unless_one_dies(self._published(self.nodes))
             self._progress(f"{options.nodes} simulated nodes, profile {self.profile.name}: {self.profile.description}")
 
     async def _start_machine(self) -> None:
@@ -200,6 +201,14 @@ class Cluster:
         self._tasks.clear()
         await self.informers.stop()
         await self.server.stop()
+
+    async def _published(self, nodes: SimulatedNodes) -> None:
+        while not nodes.published.is_set():
+            try:
+                async with asyncio.timeout(_PROGRESS_SECONDS):
+                    await nodes.published.wait()
+            except TimeoutError:
+                self._progress(f"{nodes.published_nodes} of {len(nodes.names)} simulated nodes")
 
     async def _unless_one_dies(self, step: Coroutine[Any, Any, Any]) -> None:
         """Wait for a step of the start; a component that dies meanwhile ends the start with what killed it."""

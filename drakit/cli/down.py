@@ -20,6 +20,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     folder = args.state or running.default_folder()
     process = running.find(folder)
+    if process is None and running.starting(folder):
+        raise options.CommandError(
+            f"the cluster of {folder} is still starting: try again in a moment, or press Ctrl-C where it starts"
+        )
     if process is None:
         print(f"no cluster runs from {folder}")
         return 0

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-__all__ = ["AlreadyRunning", "Process", "announce", "command", "default_folder", "find", "occupy", "stop"]
+__all__ = ["AlreadyRunning", "Process", "announce", "command", "default_folder", "find", "occupy", "starting", "stop"]
 
 
 class AlreadyRunning(Exception):
@@ -107,6 +107,11 @@ def stop(process: Process, folder: Path, *, timeout: float = 15.0) -> bool:
             return True
         time.sleep(0.05)
     return False
+
+
+def starting(folder: Path) -> bool:
+    """Somebody holds the folder: what `find` does not see yet is on its way up."""
+    return (folder / "lock").exists() and not find_lock_free(folder)
 
 
 def find_lock_free(folder: Path) -> bool:

@@ -31,6 +31,8 @@ def run(args: argparse.Namespace) -> int:
 
     folder = args.state or running.default_folder()
     process = running.find(folder)
+    if process is None and running.starting(folder):
+        raise options.CommandError(f"the cluster of {folder} is still starting: try again in a moment")
     if process is None:
         print(
             json.dumps({"running": False})

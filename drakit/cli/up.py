@@ -106,7 +106,10 @@ async def serve(args: argparse.Namespace, folder: Path, process: Path, stopped: 
 
     cluster = compose(args, folder, progress)
     kubeconfig: Path = (args.kubeconfig or folder / "kubeconfig").absolute()
-    async with listening(cluster, args.port):
+    async with started(cluster, args.port, stopped) as ready:
+        if not ready:
+            print("stopped before it was ready", flush=True)
+            return
         cluster.write_kubeconfig(kubeconfig)
         calm_collector()
         url = cluster.server.url
@@ -125,9 +128,19 @@ async def serve(args: argparse.Namespace, folder: Path, process: Path, stopped: 
 
 
 @asynccontextmanager
-async def listening(cluster: Cluster, port: int) -> AsyncIterator[None]:
+async def started(cluster: Cluster, port: int, stopped: asyncio.Event) -> AsyncIterator[bool]:
+    """The cluster, until the end of the block; False when we were asked to stop before it was ready."""
+    starting = asyncio.ensure_future(cluster.__aenter__())
+    asked = asyncio.ensure_future(stopped.wait())
+    await asyncio.wait({starting, asked}, return_when=asyncio.FIRST_COMPLETED)
+    asked.cancel()
+    if not starting.done():
+        starting.cancel()  # it then stops what it had started
+        await asyncio.gather(starting, return_exceptions=True)
+        yield False
+        return
     try:
-        await cluster.__aenter__()
+        await starting
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES) or error.filename:
             raise
@@ -136,7 +149,7 @@ async def listening(cluster: Cluster, port: int) -> AsyncIterator[None]:
             f"--port {port}: {why} on 127.0.0.1; choose another, or leave --port out for a free one"
         ) from error
     try:
-        yield
+        yield True
     finally:
         await cluster.__aexit__()
 

@@ -81,6 +81,7 @@ class SimulatedNodes:
         self._gate = asyncio.Semaphore(WRITES)
         self._tasks: set[asyncio.Task[None]] = set()
         self.published = asyncio.Event()
+        self.published_nodes = 0
         self._devices = True
 
     async def run(self) -> None:
@@ -130,6 +131,8 @@ class SimulatedNodes:
             slices = self._profile.slices(name, index, uid=node["metadata"]["uid"]) if self._devices else ()
             for slice_ in slices:
                 await self._create_or_keep(slice_, self._of(name))
+            self.published_nodes += 1
+            await asyncio.sleep(0)  # in process nothing waits: let timers and signals in
 
     async def _create_or_keep(self, body: Plain, client: Client | None = None) -> Plain:
         resource, client = resource_of_plain(body), client or self._client

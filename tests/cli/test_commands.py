@@ -149,6 +149,16 @@ def test_status_and_down_without_a_cluster(tmp_path: Path, capsys: pytest.Captur
     assert "no cluster runs" in capsys.readouterr().out
 
 
+def test_a_cluster_on_its_way_up_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(running.time, "sleep", lambda seconds: None)
+    with running.occupy(tmp_path):
+        assert main(["status", "--state", str(tmp_path)]) == 1
+        assert main(["down", "--state", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.count("still starting") == 2
+
+
 def test_a_folder_is_held_by_one_cluster(tmp_path: Path) -> None:
     with running.occupy(tmp_path) as file:
         running.announce(file, running.Process(1, "https://x", "k", 0.0))
