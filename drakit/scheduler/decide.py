@@ -59,6 +59,10 @@ class Attempt:
         )
         self.nominated = _nominated_by_node(state, info) if state.nominated else {}
         self.failures: dict[str, Failure] = {}  # by node, of the allocator
+        # Nothing but room on the node has to be asked: the usual case, and it is asked of every candidate.
+        self._room_only = not (
+            info.ports or self.nominated or self.spread or self.neighbours or self.devices.restricts_nodes
+        )
 
     @property
     def key(self) -> object:
@@ -71,6 +75,8 @@ class Attempt:
     def accepts(self, node: NodeInfo) -> bool:
         """All filters but the allocator; the static ones have spoken already."""
         info = self.info
+        if self._room_only:
+            return filters.fits_resources(info, node, self.devices.provided)
         if info.ports and node.has_port_conflict(info.ports):
             return False
         if not filters.fits_resources(info, node, self.devices.provided):

@@ -93,6 +93,11 @@ class PodDevices:
         return bool(self.claims or self.provided)
 
     @property
+    def restricts_nodes(self) -> bool:
+        """Some allocated claim may be out of a node's reach (`unavailable`)."""
+        return bool(self._selectors or self._unusable)
+
+    @property
     def single_variant(self) -> Variant | None:
         """The one variant of a pod without extended resources."""
         return None if self.provided else self.variant(frozenset())

@@ -17,22 +17,26 @@ from drakit.scheduler.spread import Spread
 from drakit.scheduler.state import PACK
 
 
-def resource_score(info: PodInfo, node: NodeInfo, placement: str) -> int:
-    """LeastAllocated (or MostAllocated) and BalancedAllocation over CPU and memory, 0 to 200."""
-    cpu, memory = node.allocatable.get(CPU, 0), node.allocatable.get(MEMORY, 0)
-    if not cpu or not memory:
-        return 0
-    free_cpu = cpu - node.nonzero_cpu - info.nonzero[0]
-    free_memory = memory - node.nonzero_memory - info.nonzero[1]
-    if free_cpu < 0:
-        free_cpu = 0
-    if free_memory < 0:
-        free_memory = 0
-    left_cpu, left_memory = free_cpu * 100 // cpu, free_memory * 100 // memory
-    room = (left_cpu + left_memory) // 2
-    # The standard deviation of two fractions is half their distance.
-    balance = 100 - abs(left_cpu - left_memory) // 2
-    return (100 - room if placement == PACK else room) + balance
+def resource_scores(info: PodInfo, nodes: Sequence[NodeInfo], placement: str) -> list[int]:
+    """LeastAllocated (or MostAllocated) and BalancedAllocation over CPU and memory, 0 to 200. One loop: every pod comes here."""
+    wanted_cpu, wanted_memory = info.nonzero
+    packing = placement == PACK
+    scores = []
+    for node in nodes:
+        allocatable = node.allocatable
+        cpu, memory = allocatable.get(CPU, 0), allocatable.get(MEMORY, 0)
+        if not cpu or not memory:
+            scores.append(0)
+            continue
+        free_cpu = cpu - node.nonzero_cpu - wanted_cpu
+        free_memory = memory - node.nonzero_memory - wanted_memory
+        left_cpu = free_cpu * 100 // cpu if free_cpu > 0 else 0
+        left_memory = free_memory * 100 // memory if free_memory > 0 else 0
+        room = (left_cpu + left_memory) // 2
+        # The standard deviation of two fractions is half their distance.
+        distance = left_cpu - left_memory if left_cpu > left_memory else left_memory - left_cpu
+        scores.append((100 - room if packing else room) + 100 - distance // 2)
+    return scores
 
 
 def best_first(
@@ -47,13 +51,13 @@ def best_first(
     """Indexes of the candidates, best first; equals keep their order, so that the search's rotation decides."""
     if len(candidates) == 1:
         return [0]
-    totals = [resource_score(info, node, placement) for node in candidates]
+    totals = resource_scores(info, candidates, placement)
     spec = info.pod.spec
     assert spec is not None
     node_affinity = spec.affinity.nodeAffinity if spec.affinity else None
     if node_affinity and (preferred := node_affinity.preferredDuringSchedulingIgnoredDuringExecution):
         _add(totals, 2, _scaled([_preference(preferred, node) for node in candidates]))
-    if any(node.taints for node in candidates):
+    if any([node.taints for node in candidates]):  # noqa: C419 a list is the quicker for a few
         counts = [_soft_taints(info, node) for node in candidates]
         if any(counts):
             _add(totals, 3, _reversed(counts))
@@ -64,7 +68,11 @@ def best_first(
     for extra in extras:  # DynamicResources: rank of alternatives, fullness of partitioned devices
         _add(totals, 2, _scaled(extra))
     packing = -1 if placement == PACK else 1
-    return sorted(range(len(candidates)), key=lambda i: (-totals[i], packing * len(candidates[i].pods)))
+    ranked = [
+        (-total, packing * len(node.pods), i) for i, (total, node) in enumerate(zip(totals, candidates, strict=True))
+    ]
+    ranked.sort()
+    return [i for _, _, i in ranked]
 
 
 def _add(totals: list[int], weight: int, scores: Sequence[int]) -> None:
