@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import errno
-import gc
 import os
 import sys
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drakit.cli import options
+from drakit.cli.collector import calm_collector, collect_at_rest
 from drakit.cli.running import AlreadyRunning, Process, announce, command, default_folder, occupy
 
 if TYPE_CHECKING:
@@ -112,6 +112,7 @@ async def serve(args: argparse.Namespace, folder: Path, process: Path, stopped: 
             return
         cluster.write_kubeconfig(kubeconfig)
         calm_collector()
+        collecting = asyncio.ensure_future(collect_at_rest())
         url = cluster.server.url
         record = Process(os.getpid(), url, str(kubeconfig), time.time(), args.nodes, args.profile, args.ephemeral)
         announce(process, record)
@@ -121,6 +122,7 @@ async def serve(args: argparse.Namespace, folder: Path, process: Path, stopped: 
         asked = asyncio.ensure_future(stopped.wait())
         await asyncio.wait({ended, asked}, return_when=asyncio.FIRST_COMPLETED)
         asked.cancel()
+        collecting.cancel()
         if ended.done():
             await ended
         ended.cancel()
@@ -178,10 +180,3 @@ def compose(args: argparse.Namespace, folder: Path, progress: Callable[[str], No
         return Cluster(settings, progress=progress)
     except ProfileError as error:
         raise options.CommandError(f"--profile: {error}") from error
-
-
-def calm_collector() -> None:
-    """What was loaded so far stays; collecting it again and again would cost a tenth of the throughput."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(100_000, 20, 100)
