@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from drakit.api.typed import from_plain
+from drakit.api.typed import from_plain, prepare
 from drakit.client.client import Client
 from drakit.client.reflector import Reflector
 from drakit.client.resources import Resource, resource_of
@@ -229,9 +229,11 @@ class Informers:
         self._views: dict[tuple[Resource, str, str, str, bool], Informer[Any]] = {}
         self._tasks: dict[Reflector, asyncio.Task[None]] = {}
         self._running = False
+        self._models: set[type[Any]] = set()  # read typed
 
     def of(self, model: type[T], *, namespace: str = "", labels: str = "", fields: str = "") -> Informer[T]:
         """Typed objects."""
+        self._models.add(model)
         informer: Informer[T] = self._view(
             resource_of(model), (namespace, labels, fields), True, partial(from_plain, model)
         )
@@ -248,6 +250,12 @@ class Informers:
         self._running = True
         for reflector in self._reflectors.values():
             self._launch(reflector)
+
+    async def prepare(self) -> None:
+        """Make ready for the first objects of every model; between two models others run."""
+        for model in [*self._models]:
+            prepare(model)
+            await asyncio.sleep(0)
 
     async def wait_synced(self) -> None:
         for reflector in [*self._reflectors.values()]:

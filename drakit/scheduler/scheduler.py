@@ -75,6 +75,7 @@ class Scheduler:
         """Until cancelled. The informers must be started by the caller."""
         try:
             await self._tracker.follow(self._informers, self._client)
+            await self._informers.prepare()  # now, not in the middle of the first pods
             await self._loop()
         finally:
             self._tracker.stop()

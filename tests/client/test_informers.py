@@ -1,7 +1,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from lightkube.models.core_v1 import ConfigMap
+from lightkube.models.core_v1 import ConfigMap, Event
 
 from drakit.api.errors import StatusError
 from drakit.client import Client, Informer, Informers, Plain
@@ -200,6 +200,22 @@ def test_index_gives_the_newest_state_of_what_did_not_move() -> None:
         assert len(asked) == 1  # never again in the object's life
         await w.send(("DELETED", newer))
         assert w.informer.by_index("name", "a") == []
+
+    story(body)
+
+
+def test_prepared_models_read_as_others_do() -> None:
+    async def body(w: Watched) -> None:
+        typed = w.informers.of(Event)  # has required fields: there is no empty one
+        await w.informers.prepare()
+        assert len(typed) == 0
+        w.transport.put("a", data={"k": "v"})
+        found = w.informers.of(ConfigMap)
+        await w.informers.prepare()
+        await w.start()
+        config = found.get("default/a")
+        assert config is not None
+        assert config.data == {"k": "v"}
 
     story(body)
 
