@@ -26,6 +26,8 @@ from drakit.allocator.taints import untolerated
 __all__ = ["NodeSet", "feasible_nodes"]
 
 _DEMANDS = 32  # kept per pair of inventory and allocated state
+_WINDOW_BITS = 512  # nodes that `NodeSet.some` looks at
+_WINDOW = (1 << _WINDOW_BITS) - 1
 _DECLARED = "DRAOptionalNodeOperations"
 
 
@@ -58,6 +60,26 @@ class NodeSet:
         start = self._ids.get(name, -1) + 1
         yield from self._scan(self._mask >> start, start)
         yield from self._scan(self._mask & ((1 << start) - 1), 0)
+
+    def some(self, name: str, count: int) -> list[str]:
+        """The first `count` of `after(name)` at once, if that many are near; else fewer, perhaps none: ask `after`."""
+        start = self._ids.get(name, -1) + 1
+        digits = bin(self._mask >> start & _WINDOW)[:1:-1]
+        names = self._names
+        found: list[str] = []
+        position = digits.find("1")
+        while position >= 0 and len(found) < count:
+            found.append(names[start + position])
+            position = digits.find("1", position + 1)
+        if (
+            len(found) < count and start and self._mask.bit_length() <= start + _WINDOW_BITS
+        ):  # seen to the end: on from the beginning
+            digits = bin(self._mask & ((1 << min(start, _WINDOW_BITS)) - 1))[:1:-1]
+            position = digits.find("1")
+            while position >= 0 and len(found) < count:
+                found.append(names[position])
+                position = digits.find("1", position + 1)
+        return found
 
     def _scan(self, mask: int, start: int) -> Iterator[str]:
         # The first few by arithmetic, the rest over the digits: isolating a bit costs a pass over all of them.

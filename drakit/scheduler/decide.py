@@ -104,6 +104,30 @@ class Attempt:
             for other in waiting:
                 node.remove(other.uid)
 
+    def nearest(self, count: int) -> list[NodeInfo] | None:
+        """The first candidates that accept the pod, in one go, when nothing but room is to be asked and they all have it.
+
+        None: look at `candidates` one by one.
+        """
+        single = self.devices.single_variant if self._room_only and not self.info.nominated_node else None
+        if single is None or single.feasible is None:
+            return None
+        names = single.feasible.some(self.state.last_node, count)
+        if len(names) < count:
+            return None
+        nodes, info, provided = self.state.nodes, self.info, self.devices.provided
+        bits = self.fits.bits & nodes.present
+        everywhere = bits == nodes.present
+        found = []
+        for name in names:
+            node = nodes.by_name.get(name)
+            if node is None or node.node is None or not (everywhere or bits >> node.slot & 1):
+                return None
+            if not filters.fits_resources(info, node, provided):
+                return None
+            found.append(node)
+        return found
+
     def candidates(self) -> Iterator[NodeInfo]:
         """Nodes that pass the static filters and may have the devices, from where the last search stopped."""
         nodes, bits = self.state.nodes, self.fits.bits & self.state.nodes.present
@@ -151,6 +175,9 @@ def decide(
 
 def _search(attempt: Attempt) -> Placement | None:
     sample = attempt.state.policy.sample
+    near = attempt.nearest(sample)
+    if near is not None and (placement := _best_of(attempt, near)) is not None:
+        return placement
     batch: list[NodeInfo] = []
     tried: set[str] = set()
     for node in attempt.candidates():

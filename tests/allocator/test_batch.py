@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from drakit.allocator import Allocation, Failure, Features
+from drakit.allocator import Allocation, Failure, Features, batch
 from tests.allocator.objects import GPU, Cluster, claim, device, device_class, node, request, slice_, subrequest
 from tests.allocator.scenarios import CLASSES, claims
 
@@ -136,3 +137,19 @@ def test_alternatives_are_joined() -> None:
     asks = claim({"name": "r", "firstAvailable": [subrequest("a", 3), subrequest("b", 2, MODEL_A)]})
     assert list(state.feasible(asks)) == ["node-1"]
     assert list(Cluster([], classes=[device_class()]).feasible(claim(request()))) == []
+
+
+def test_some_are_the_first_of_all() -> None:
+    rng = random.Random(7)
+    for nodes in (1, 3, 40, 511, 513, 1300):
+        names = [f"node-{number}" for number in range(nodes)]
+        ids = {name: number for number, name in enumerate(names)}
+        for _ in range(40):
+            mask = rng.getrandbits(nodes) & rng.getrandbits(nodes)
+            found = batch.NodeSet(mask, names, ids, True)
+            last = rng.choice([*names, "unknown"])
+            everything = list(found.after(last))
+            for count in (1, 5, 24):
+                some = found.some(last, count)
+                assert some == everything[: len(some)]
+                assert len(some) == min(count, len(everything)) or nodes > 512
