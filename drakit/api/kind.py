@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Protocol
 
 from drakit.api.errors import FieldError
@@ -26,6 +27,7 @@ __all__ = [
     "Version",
     "WriteContext",
     "text_at",
+    "timestamp",
 ]
 
 Object = dict[str, Any]
@@ -75,6 +77,16 @@ class NoExpressions:
         return _Good()
 
 
+def timestamp(now: datetime) -> str:
+    """A time (UTC) as objects state it, to the second."""
+    return _second(int(now.timestamp()))
+
+
+@lru_cache(maxsize=16)  # many writes fall into one second
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 @dataclass(slots=True)
 class WriteContext:
     """What a write depends on besides the objects. Nobody changes one; frozen, it would cost several times as much to make."""
@@ -88,7 +100,7 @@ class WriteContext:
 
     @property
     def timestamp(self) -> str:
-        return self.now.isoformat(timespec="seconds")[:19] + "Z"
+        return timestamp(self.now)
 
 
 Prepare = Callable[[Object, WriteContext], None]  # changes the (already copied) object in place

@@ -119,7 +119,7 @@ def update(
     only those are copied. resourceVersion and uid preconditions are the store's; both objects are in the storage version.
     """
     strategy = kind.strategy
-    new = _separate(new, old, subresource) if owned else wire.copy(new)
+    new = _separate(new, old, subresource, strategy.reset) if owned else wire.copy(new)
     meta, old_meta = new.setdefault("metadata", {}), old["metadata"]
     _keep(meta, old_meta, "generation")
     warnings = metadata.without_repeated_owners(meta)
@@ -151,16 +151,18 @@ def update(
     return new, warnings + (warn(new, old, ctx) if warn is not None else [])
 
 
-def _separate(new: Object, old: Object, subresource: str) -> Object:
-    """new with copies of what it shares with old. A write of the status puts all else back to what is stored, unchanged."""
+def _separate(new: Object, old: Object, subresource: str, reset: tuple[str, ...]) -> Object:
+    """new with copies of what it shares with old. A write of the status puts all else back to what is stored, unchanged, and
+    any other write the fields that are `reset`."""
     if subresource == "status":
         return (
             {**new, "status": wire.copy(new["status"])}
             if "status" in new and new["status"] is old.get("status")
             else new
         )
+    kept = () if subresource else reset
     return {
-        name: wire.copy(value) if type(value) in (dict, list) and value is old.get(name) else value
+        name: wire.copy(value) if value is old.get(name) and type(value) in (dict, list) and name not in kept else value
         for name, value in new.items()
     }
 

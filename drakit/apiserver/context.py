@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from drakit.api import registry, strategy
 from drakit.api.errors import FieldError, StatusError
 from drakit.api.gates import FeatureGates
-from drakit.api.kind import ExpressionChecker, Kind, NoExpressions, WriteContext
+from drakit.api.kind import ExpressionChecker, Kind, NoExpressions, WriteContext, timestamp
 from drakit.apiserver import random_names
 from drakit.apiserver.auth import Admission, AdmissionAttributes, Authorizer, Hooks, hooks
 from drakit.apiserver.call import Call
@@ -128,10 +128,6 @@ def admission_attributes(
         warnings=call.warnings,
         annotations=call.annotations,
     )
-
-
-def timestamp(now: datetime) -> str:
-    return now.isoformat(timespec="seconds")[:19] + "Z"  # a tenth of strftime's cost
 
 
 @lru_cache(maxsize=512)

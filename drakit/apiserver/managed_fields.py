@@ -147,7 +147,13 @@ class Versions:
         old = live_structure(kind, version) if self._creating else strategy.encode(kind, version, self._old)
         new = strategy.encode(kind, version, self._new)
         found = fieldsets.compare(node, old, new)
-        return Comparison(*(fieldsets.without_under(part, self._ignored) for part in found))
+        removed, modified, added = found
+        without, hidden = fieldsets.without_under, self._ignored
+        return Comparison(
+            removed and without(removed, hidden),
+            modified and without(modified, hidden),
+            added and without(added, hidden),
+        )
 
 
 def take_over(
