@@ -13,7 +13,7 @@ import marshal
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple
 
 from drakit.api.errors import StatusError, go_quote
@@ -296,6 +296,7 @@ def _lines() -> dict[str, str]:
     return lines
 
 
+@cache
 def model_name(model: type) -> str:
     for cls in model.__mro__:
         if cls.__module__.startswith("lightkube.models."):
@@ -495,7 +496,7 @@ def _time(value: Any, unknown: _Unknown) -> str | None:
         raise _Mismatch(value, "string")
     # Nearly every time is already in the form that Go writes.
     if _CANONICAL_TIME(value):
-        _parse_time(value, "2006-01-02T15:04:05Z07:00")
+        _check_time(value)
         return value
     return _parse_time(value, "2006-01-02T15:04:05Z07:00").strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -504,6 +505,11 @@ def _micro_time(value: Any, unknown: _Unknown) -> str:
     if type(value) is not str:
         raise _Mismatch(value, "string")
     return _parse_time(value, "2006-01-02T15:04:05.000000Z07:00").strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+@lru_cache(maxsize=1024)  # objects of one moment carry the same time
+def _check_time(value: str) -> None:
+    _parse_time(value, "2006-01-02T15:04:05Z07:00")
 
 
 _CANONICAL_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z").fullmatch

@@ -133,6 +133,10 @@ def decode_patched(call: Call, patched: Plain, validation: str, stored: Plain | 
     whole = patched
     if kept:
         patched = {name: value for name, value in patched.items() if name not in kept}
+    managed = _untouched_managers(patched.get("metadata"), stored)
+    if managed is not None:
+        rest = {name: value for name, value in patched["metadata"].items() if name != "managedFields"}
+        patched = {**patched, "metadata": rest}
     if patched.get("kind") != kind.kind:
         version = patched.get("apiVersion")
         text = f'no kind "{patched.get("kind")}" is registered for version "{version}" in scheme "pkg/api/legacyscheme/scheme.go:30"'
@@ -156,7 +160,15 @@ def decode_patched(call: Call, patched: Plain, validation: str, stored: Plain | 
             obj["metadata"] = dict(kept["metadata"])
     if not isinstance(obj.get("metadata"), dict):
         raise internal_without_reason("metadata must be an object")
+    if managed is not None:
+        obj["metadata"]["managedFields"] = managed
     return obj
+
+
+def _untouched_managers(meta: Any, stored: Plain | None) -> Any:
+    """managedFields as stored, which are most of the metadata: nobody reads them again unless the patch changed them."""
+    found = meta.get("managedFields") if stored is not None and isinstance(meta, dict) else None
+    return found if found and stored is not None and found is stored["metadata"].get("managedFields") else None
 
 
 def _as_go_writes(patched: Any) -> Any:
