@@ -246,6 +246,9 @@ class Endpoints:
         pod = self._ctx.collection(call.kind).objects.get(call.key)
         if pod is None:
             raise call.not_found()
+        if call.kind.plural != "pods":
+            text = f"{call.kind.plural}/{call.subresource} is not offered by this server: ask the node itself"
+            raise StatusError(405, "MethodNotAllowed", text)
         node = str((pod.obj.get("spec") or {}).get("nodeName") or "")
         if not node and call.subresource != "log":
             raise StatusError.bad_request(f"pod {call.name} does not have a host assigned")

@@ -425,3 +425,13 @@ def test_a_path_makes_no_lines_in_the_log(
 
     caplog.set_level("INFO")
     on_server(work, request_log=True, audit_log=tmp_path / "audit")
+
+
+def test_proxy_to_a_node_is_refused_in_plain_words(on_server: OnServer) -> None:
+    async def work(web: Web) -> None:
+        assert (await web("POST", "/api/v1/nodes", {"metadata": {"name": "n"}}))[0] == 201
+        status, answer = await web("GET", "/api/v1/nodes/n/proxy/metrics")
+        assert status == 405
+        assert "nodes/proxy is not offered by this server" in answer["message"]
+
+    on_server(work)
