@@ -13,7 +13,7 @@ from drakit.apiserver.auth import Attributes
 from drakit.apiserver.call import Answer, Call
 from drakit.apiserver.context import Context
 from drakit.apiserver.refusals import denied
-from drakit.apiserver.verbs import deleting, patching, pods, reading, scaling, writing
+from drakit.apiserver.verbs import deleting, evicting, patching, pods, reading, scaling, writing
 from drakit.apiserver.verbs.reading import WatchStart
 
 __all__ = ["NODE_SUBRESOURCES", "authorize", "dispatch"]
@@ -30,7 +30,7 @@ _VERBS: dict[str, Verb] = {
 }
 # Handed to the node that runs the pod.
 NODE_SUBRESOURCES = frozenset({"log", "exec", "attach", "portforward", "proxy"})
-_POD_VERBS: dict[str, Verb] = {"binding": pods.bind, "eviction": pods.evict}
+_POD_VERBS: dict[str, Verb] = {"binding": pods.bind, "eviction": evicting.evict}
 
 
 def authorize(ctx: Context, attributes: Attributes) -> None:

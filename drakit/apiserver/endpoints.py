@@ -178,8 +178,8 @@ class Endpoints:
         headers: list[tuple[str, str]] = []
         if error.code == 401:
             headers.append(("WWW-Authenticate", "Bearer"))
-        if error.code == 429 or error.retry_after_seconds:
-            headers.append(("Retry-After", str(error.retry_after_seconds or 10)))
+        if error.retry_after_seconds:  # clients that see it wait and try again by themselves, without a word to the user
+            headers.append(("Retry-After", str(error.retry_after_seconds)))
         headers.extend(_warning_headers(request.warnings))
         connection.respond(error.code, "application/json", status_body(error), headers)
 

@@ -143,38 +143,6 @@ def test_a_pod_on_a_node_gets_time_to_stop() -> None:
     run(scenario())
 
 
-def test_eviction_asks_the_budget() -> None:
-    async def scenario() -> None:
-        async with local_server() as local:
-            for name in ("a", "b"):
-                await local.request("POST", "pods", group="", body=pod(name))
-                target = {"metadata": {"name": name}, "target": {"kind": "Node", "name": "n"}}
-                await local.request("POST", "pods", name, group="", subresource="binding", body=target)
-                running = {"status": {"phase": "Running"}}
-                await local.patch(name, running, plural="pods", group="", subresource="status")
-            budget = {"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}}}
-            await local.request("POST", "poddisruptionbudgets", group="policy", body=budget)
-            status = {"status": {"observedGeneration": 1, "disruptionsAllowed": 1, "currentHealthy": 2, "desiredHealthy": 1,
-                                 "expectedPods": 2}}  # fmt: skip
-            await local.patch("b", status, plural="poddisruptionbudgets", group="policy", subresource="status")
-
-            async def evict(name: str) -> None:
-                await local.request(
-                    "POST", "pods", name, group="", subresource="eviction", body={"metadata": {"name": name}}
-                )
-
-            await evict("a")
-            with pytest.raises(StatusError) as error:
-                await evict("b")
-            assert error.value.code == 429
-            assert error.value.causes[0]["reason"] == "DisruptionBudget"
-            gone = (await local.request("GET", "pods", "a", group="")).body
-            assert gone["metadata"]["deletionTimestamp"]
-            assert {c["type"] for c in gone["status"]["conditions"]} >= {"DisruptionTarget"}
-
-    run(scenario())
-
-
 def test_resize_is_refused_clearly() -> None:
     async def scenario() -> None:
         async with local_server() as local:

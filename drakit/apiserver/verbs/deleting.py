@@ -15,7 +15,7 @@ from drakit.apiserver.stored import Stored
 from drakit.apiserver.verbs.decoding import read_value
 from drakit.apiserver.verbs.writing import ready_to_go
 
-__all__ = ["DeleteOptions", "delete", "delete_collection", "delete_stored", "read_options"]
+__all__ = ["DeleteOptions", "check_preconditions", "delete", "delete_collection", "delete_stored", "read_options"]
 
 Plain = dict[str, Any]
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
@@ -100,7 +100,7 @@ def delete(ctx: Context, call: Call) -> Answer:
 
 
 def delete_stored(ctx: Context, call: Call, stored: Stored, options: DeleteOptions) -> Answer:
-    _check_preconditions(call, stored, options)
+    check_preconditions(call, stored, options)
     dry_run = options.dry_run or "All" in call.query.get("dryRun", ())
     attributes = admission_attributes(call, "DELETE", None, stored.obj, dry_run=dry_run)
     ctx.admit(attributes)
@@ -137,7 +137,7 @@ def _answer(call: Call, stored: Stored, *, gone: bool) -> Answer:
     return Answer(200, stored=stored, version=stored.version)
 
 
-def _check_preconditions(call: Call, stored: Stored, options: DeleteOptions) -> None:
+def check_preconditions(call: Call, stored: Stored, options: DeleteOptions) -> None:
     kind, uid = call.kind, stored.obj["metadata"].get("uid", "")
     if options.uid and options.uid != uid:
         text = (
