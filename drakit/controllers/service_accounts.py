@@ -13,6 +13,7 @@ __all__ = ["RootCertificateController", "ServiceAccountController"]
 
 ACCOUNTS, CONFIG_MAPS = resource_of(ServiceAccount), resource_of(ConfigMap)
 ROOT_CA = "kube-root-ca.crt"
+_DESCRIBED = "kubernetes.io/description"
 _DESCRIPTION = (
     "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service "
     "IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters."
@@ -84,8 +85,13 @@ class RootCertificateController(_PerNamespace):
         super().__init__(context, ConfigMap, ROOT_CA)
 
     def _body(self, known: Plain | None) -> Plain | None:
-        data = {"ca.crt": self._certificate}
-        if known is not None and known.get("data") == data:
-            return None
-        metadata = {"annotations": {"kubernetes.io/description": _DESCRIPTION}}
+        data: Plain = {"ca.crt": self._certificate}
+        if known is not None:
+            if known.get("data") == data and (known["metadata"].get("annotations") or {}).get(_DESCRIBED):
+                return None
+            data = {
+                **dict.fromkeys(known.get("data") or ()),
+                **data,
+            }  # in a merge patch, None takes away what is not ours
+        metadata = {"annotations": {_DESCRIBED: _DESCRIPTION}}
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
