@@ -31,6 +31,7 @@ __all__ = [
     "Presence",
     "binds_to_group",
     "claim_of_entry",
+    "claims_awaited",
     "claims_used",
     "decide_claim",
     "generate_name",
@@ -87,6 +88,20 @@ def claims_used(consumer: Plain) -> list[str]:
     if extended:
         keys.append(prefix + extended["resourceClaimName"])
     return keys
+
+
+def claims_awaited(consumer: Plain) -> list[str]:
+    """Of the claims used, those whose change may make work for the pod or group: made for it or, once a pod runs, any that is not
+    reserved for it yet. Thousands of pods may wait for one shared claim: its changes are none to them, the scheduler reserves."""
+    if consumer["kind"] == "Pod":
+        if pod_done(consumer):
+            return []
+        if spec(consumer).get("nodeName"):
+            return claims_used(consumer)
+    prefix = f"{namespace(consumer)}/"
+    entries = spec(consumer).get("resourceClaims") or ()
+    names = (claim_of_entry(consumer, entry) for entry in entries if entry.get("resourceClaimTemplateName"))
+    return [prefix + claim for claim in names if claim]
 
 
 def templates_used(consumer: Plain) -> list[str]:

@@ -59,10 +59,10 @@ class ClaimController:
         self._claims = informers.plain(ResourceClaim)
         self._templates = informers.plain(ResourceClaimTemplate)
         self._groups: Informer[Plain] | None = informers.plain(PodGroup) if self._groups_on else None
-        self._pods.add_index("claim", decisions.claims_used)
+        self._pods.add_index("claim", decisions.claims_awaited)
         self._pods.add_index("template", decisions.templates_used, fixed=True)
         if self._groups is not None:
-            self._groups.add_index("claim", decisions.claims_used)
+            self._groups.add_index("claim", decisions.claims_awaited)
             self._groups.add_index("template", decisions.templates_used)
         self._pods.add_index("group", decisions.group_keys, fixed=True)
         self._claims.add_index("consumer", _consumer)
