@@ -12,6 +12,7 @@ __all__ = [
     "Eviction",
     "RuleCounts",
     "claim_eviction",
+    "device_keys",
     "devices_of",
     "earliest",
     "rule_condition",
@@ -21,7 +22,7 @@ __all__ = [
 ]
 
 CONDITION = "EvictionInProgress"
-SlicesOf = Callable[[str, str], list[Plain]]  # driver, pool -> the pool's slices
+Found = Callable[[Plain], Iterable[Plain]]  # a device of an allocation -> the rules, or the slices, that may concern it
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +36,23 @@ def devices_of(claim: Plain) -> list[Plain]:
     return (allocation.get("devices") or {}).get("results") or []
 
 
-def selector_key(rule: Plain) -> str:
-    """The narrowest index value that covers all devices of the rule; "" when it selects none."""
+def selector_key(rule: Plain, fields: tuple[str, ...] = ("device", "pool", "driver")) -> str:
+    """The narrowest value that covers all devices of the rule, of those in `device_keys`; "" when it selects none."""
     selector = spec(rule).get("deviceSelector")
     if selector is None:
         return ""
-    for field in ("device", "pool", "driver"):
+    if "device" in fields and all(selector.get(field) for field in fields):
+        return f"{selector['driver']}/{selector['pool']}/{selector['device']}"
+    for field in fields:
         if selector.get(field):
             return f"{field}={selector[field]}"
     return "any"
+
+
+def device_keys(device: Plain) -> tuple[str, ...]:
+    """Everything that a rule for this device can have as its key."""
+    driver, pool, name = device["driver"], device["pool"], device["device"]
+    return ("any", f"driver={driver}", f"pool={pool}", f"device={name}", f"{driver}/{pool}/{name}")
 
 
 def rule_matches(rule: Plain, device: Plain) -> bool:
@@ -65,13 +74,15 @@ def tolerates(toleration: Plain, taint: Plain) -> bool:
     return bool(toleration.get("key")) and (toleration.get("value") or "") == (taint.get("value") or "")
 
 
-def claim_eviction(claim: Plain, rules: Iterable[Plain], slices_of: SlicesOf) -> Eviction | None:
-    """The earliest moment at which a taint on one of the claim's devices ends its consumers; None when none does."""
+def claim_eviction(claim: Plain, rules_for: Found, slices_with: Found) -> Eviction | None:
+    """The earliest moment at which a taint on one of the claim's devices ends its consumers; None when none does.
+
+    `slices_with`: the current slices in which the device has NoExecute taints.
+    """
     moments: list[datetime] = []
     reasons: set[str] = set()
-    rules = list(rules)
     for device in devices_of(claim):
-        for taint, rule_uid in _taints(device, rules, slices_of):
+        for taint, rule_uid in _taints(device, rules_for, slices_with):
             matching = [each for each in device.get("tolerations") or () if tolerates(each, taint)]
             if any(each.get("tolerationSeconds") is None for each in matching):
                 continue
@@ -84,18 +95,14 @@ def claim_eviction(claim: Plain, rules: Iterable[Plain], slices_of: SlicesOf) ->
     return Eviction(min(moments), frozenset(reasons)) if moments else None
 
 
-def _taints(device: Plain, rules: list[Plain], slices_of: SlicesOf) -> Iterator[tuple[Plain, str]]:
-    slices = slices_of(device["driver"], device["pool"])
-    newest = max((spec(each)["pool"].get("generation") or 0 for each in slices), default=0)
-    for each in slices:
-        if (spec(each)["pool"].get("generation") or 0) != newest:
-            continue
+def _taints(device: Plain, rules_for: Found, slices_with: Found) -> Iterator[tuple[Plain, str]]:
+    for each in slices_with(device):
         for published in spec(each).get("devices") or ():
             if published["name"] == device["device"]:
                 yield from (
                     (taint, "") for taint in published.get("taints") or () if taint.get("effect") == "NoExecute"
                 )
-    for rule in rules:
+    for rule in rules_for(device):
         if rule_matches(rule, device):
             yield spec(rule)["taint"], uid(rule)
 

@@ -1,13 +1,13 @@
 """Device taint eviction: pods leave devices with NoExecute taints when their tolerations are over; rules report on it.
 
-Level-driven: a pod's key computes from the caches whether and when it has to go. Claims are indexed by device, pool and driver, so a
-rule or slice costs in proportion to the claims it touches.
+Level-driven: a pod's key computes from the caches whether and when it has to go. Claims and rules are indexed by device, pool and
+driver, so a rule or slice costs in proportion to the claims it touches, and a claim to the rules for its devices.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from lightkube.models.core_v1 import Pod
 from lightkube.models.resource_v1 import DeviceTaintRule, ResourceClaim, ResourceSlice
@@ -63,12 +63,12 @@ class DeviceTaintController:
         informers = context.informers
         self._pods, self._claims = informers.plain(Pod), informers.plain(ResourceClaim)
         self._slices, self._rules = informers.plain(ResourceSlice), informers.plain(DeviceTaintRule)
-        self._pods.add_index("claim", claims.claims_used)
         self._pods.add_index("group", claims.group_keys, fixed=True)
-        self._claims.add_index("device", device_values)
-        self._slices.add_index("pool", lambda each: (f"{spec(each)['driver']}/{spec(each)['pool']['name']}",))
-        self._slices.add_index("tainted", lambda each: ("yes",) if _tainted(each) else ())
-        self._rules.add_index("evicting", lambda rule: ("yes",) if _evicts(rule) else ())
+        self._claims.add_index("device", _claim_values)
+        self._slices.add_index("pool", _pool_values)
+        self._slices.add_index("tainted", _tainted_values)
+        self._rules.add_index("evicting", lambda rule: ("yes", decisions.selector_key(rule)) if _evicts(rule) else ())
+        self._rules.add_index("uid", lambda rule: (uid(rule),), fixed=True)
         self._pods.add_handler(self._pod_added, self._pod_changed, self._pod_removed)
         self._claims.add_handler(self._claim_changed, self._claim_updated)
         self._slices.add_handler(self._slice_changed, self._slice_updated, self._slice_changed)
@@ -118,16 +118,16 @@ class DeviceTaintController:
                 yield from self._pods.by_index("group", key)
 
     def _slice_changed(self, slice_: Plain) -> None:
-        if _tainted(slice_):
-            self._enqueue_pool(slice_)
+        self._enqueue_devices(slice_, {device for device, _ in _tainted(slice_)})
 
     def _slice_updated(self, old: Plain, new: Plain) -> None:
-        if _tainted(old) != _tainted(new) or (_tainted(new) and spec(old)["pool"] != spec(new)["pool"]):
-            self._enqueue_pool(new)
+        before, after = _tainted(old), _tainted(new)
+        if before != after or (after and spec(old)["pool"] != spec(new)["pool"]):
+            self._enqueue_devices(new, {device for device, _ in (*before, *after)})
 
-    def _enqueue_pool(self, slice_: Plain) -> None:
-        for claim in self._claims.by_index("device", f"pool={spec(slice_)['pool']['name']}"):
-            if any(device["driver"] == spec(slice_)["driver"] for device in decisions.devices_of(claim)):
+    def _enqueue_devices(self, slice_: Plain, devices: set[str]) -> None:
+        for device in sorted(devices):
+            for claim in self._claims.by_index("device", f"{_pool(slice_)}/{device}"):
                 self._enqueue_consumers(claim)
 
     def _rule_changed(self, rule: Plain) -> None:
@@ -160,14 +160,26 @@ class DeviceTaintController:
     # Decisions from the caches.
 
     def _claim_eviction(self, claim: Plain, extra: Plain | None = None) -> Eviction | None:
-        rules = self._rules.by_index("evicting", "yes")
-        if extra is not None:
-            rules = [*rules, extra]
-        if not rules and not self._slices.index_count("tainted", "yes"):
+        quiet = not self._rules.index_count("evicting", "yes") and not self._slices.index_count("tainted", "yes")
+        if quiet and extra is None:
             return None  # the usual case, asked for every change of every claim
-        return decisions.claim_eviction(
-            claim, rules, lambda driver, pool: self._slices.by_index("pool", f"{driver}/{pool}")
-        )
+
+        def rules_for(device: Plain) -> Iterator[Plain]:
+            for key in decisions.device_keys(device):
+                yield from self._rules.by_index("evicting", key)
+            if extra is not None:
+                yield extra
+
+        return decisions.claim_eviction(claim, rules_for, self._slices_with)
+
+    def _slices_with(self, device: Plain) -> list[Plain]:
+        """The slices of the newest generation in which the device has a NoExecute taint."""
+        pool = f"{device['driver']}/{device['pool']}"
+        found = self._slices.by_index("tainted", f"{pool}/{device['device']}")
+        if not found:
+            return []
+        newest = max(map(_generation, self._slices.by_index("pool", pool)))
+        return [each for each in found if _generation(each) == newest]
 
     def _eviction(self, pod: Plain, extra: Plain | None = None) -> Eviction | None:
         """When the pod has to go, over all its claims; `extra` is a rule to be imagined."""
@@ -223,8 +235,7 @@ class DeviceTaintController:
         self._latency.observe(max(0.0, (now - eviction.at).total_seconds()))
         for rule_uid in eviction.rules:
             self._evicted[rule_uid] += 1
-        for rule in self._rules.by_index("evicting", "yes"):
-            if uid(rule) in eviction.rules:
+            for rule in self._rules.by_index("uid", rule_uid):
                 self.loop.add_after(f"rule:{name(rule)}", _STATUS_PERIOD)
 
     async def _reconcile_rule(self, rule_name: str) -> float | None:
@@ -267,7 +278,7 @@ class DeviceTaintController:
             decisions.rule_matches(
                 rule, {"driver": spec(each)["driver"], "pool": spec(each)["pool"]["name"], "device": device["name"]}
             )
-            for each in self._newest_slices()
+            for each in self._newest_slices(decisions.selector_key(rule, ("pool", "driver")))
             for device in spec(each).get("devices") or ()
         )
         allocated = sum(
@@ -287,11 +298,13 @@ class DeviceTaintController:
                     found[uid(pod)] = pod
         return [*found.values()]
 
-    def _newest_slices(self) -> Iterable[Plain]:
-        for pool in self._slices.index_values("pool"):
-            members = self._slices.by_index("pool", pool)
-            newest = max(spec(each)["pool"].get("generation") or 0 for each in members)
-            yield from (each for each in members if (spec(each)["pool"].get("generation") or 0) == newest)
+    def _newest_slices(self, selected: str) -> Iterable[Plain]:
+        """Of the pools in question (see `selector_key`) the slices that count."""
+        found = self._slices.by_index("pool", selected)
+        newest: dict[str, int] = {}
+        for each in found:
+            newest[_pool(each)] = max(newest.get(_pool(each), 0), _generation(each))
+        return (each for each in found if _generation(each) == newest[_pool(each)])
 
 
 def _evicts(rule: Plain) -> bool:
@@ -307,8 +320,23 @@ def _tainted(slice_: Plain) -> list[tuple[str, Plain]]:
     ]
 
 
-def device_values(claim: Plain) -> Iterable[str]:
-    values = {"any"}
-    for device in decisions.devices_of(claim):
-        values |= {f"driver={device['driver']}", f"pool={device['pool']}", f"device={device['device']}"}
-    return values if len(values) > 1 else ()
+def _pool(slice_: Plain) -> str:
+    return f"{spec(slice_)['driver']}/{spec(slice_)['pool']['name']}"
+
+
+def _generation(slice_: Plain) -> int:
+    return int(spec(slice_)["pool"].get("generation") or 0)
+
+
+def _pool_values(slice_: Plain) -> tuple[str, ...]:
+    pool = spec(slice_)["pool"]["name"]
+    return (_pool(slice_), "any", f"driver={spec(slice_)['driver']}", f"pool={pool}")
+
+
+def _tainted_values(slice_: Plain) -> Iterable[str]:
+    tainted = _tainted(slice_)
+    return {"yes", *(f"{_pool(slice_)}/{device}" for device, _ in tainted)} if tainted else ()
+
+
+def _claim_values(claim: Plain) -> Iterable[str]:
+    return {key for device in decisions.devices_of(claim) for key in decisions.device_keys(device)}
