@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -20,9 +20,9 @@ from drakit.controllers.objects import (
     status,
     uid,
 )
+from drakit.controllers.pods import COMPLETION_INDEX, container_statuses
 
 __all__ = [
-    "COMPLETION_INDEX",
     "FAILURE_COUNT",
     "IGNORED_COUNT",
     "Backoff",
@@ -47,7 +47,6 @@ __all__ = [
     "wanted_active",
 ]
 
-COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 FAILURE_COUNT = "batch.kubernetes.io/job-index-failure-count"
 IGNORED_COUNT = "batch.kubernetes.io/job-index-ignored-failure-count"
 _FIRST_BACKOFF = 10.0
@@ -119,7 +118,7 @@ def failure_policy(job: Plain, pod: Plain) -> tuple[str, str]:
 
 
 def _exit_code_match(pod: Plain, rule: Mapping[str, Any]) -> Plain | None:
-    for entry in (*(status(pod).get("containerStatuses") or ()), *(status(pod).get("initContainerStatuses") or ())):
+    for entry in container_statuses(pod):
         ended = (entry.get("state") or {}).get("terminated")
         if not ended or not ended.get("exitCode") or rule.get("containerName") not in (None, entry["name"]):
             continue
@@ -161,15 +160,15 @@ def index_failures(pod: Plain) -> int:
     return int(text) if text.isdigit() else 0
 
 
-def restarts_exceeded(job: Plain, active: Iterable[Plain]) -> bool:
-    """With restartPolicy OnFailure the restarts of running pods count against the limit."""
+def restarts_exceeded(job: Plain, restarted: Iterable[Plain]) -> bool:
+    """With restartPolicy OnFailure the restarts of running pods count against the limit. `restarted`: active pods that had any."""
     if (spec(job)["template"].get("spec") or {}).get("restartPolicy") != "OnFailure":
         return False
     restarts = sum(
         entry.get("restartCount", 0)
-        for pod in active
+        for pod in restarted
         if status(pod).get("phase") in ("Running", "Pending", None)
-        for entry in (*(status(pod).get("containerStatuses") or ()), *(status(pod).get("initContainerStatuses") or ()))
+        for entry in container_statuses(pod)
     )
     limit = spec(job).get("backoffLimit", 6)
     return restarts > 0 if limit == 0 else bool(restarts >= limit)
@@ -259,13 +258,13 @@ def wanted_active(job: Plain, counts: Counts) -> int:
     return int(max(0, min(parallelism, left)))
 
 
-def pending_indexes(job: Plain, counts: Counts, taken: Collection[int], limit: int) -> list[int]:
-    """The first indexes that neither succeeded, nor failed for good, nor have a pod."""
+def pending_indexes(job: Plain, counts: Counts, taken: Callable[[int], bool], limit: int, start: int = 0) -> list[int]:
+    """The first indexes from `start` that neither succeeded, nor failed for good, nor have a pod."""
     found: list[int] = []
-    for index in range(spec(job).get("completions") or 0):
+    for index in range(start, spec(job).get("completions") or 0):
         if len(found) >= limit:
             break
-        if index in taken or index in counts.succeeded_indexes:
+        if taken(index) or index in counts.succeeded_indexes:
             continue
         if counts.failed_indexes is None or index not in counts.failed_indexes:
             found.append(index)

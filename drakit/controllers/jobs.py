@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from lightkube.models.batch_v1 import Job
 
@@ -29,6 +30,7 @@ from drakit.controllers.objects import (
     key_of,
     name,
     namespace,
+    pod_active,
     same_owner,
     spec,
     status,
@@ -36,6 +38,7 @@ from drakit.controllers.objects import (
     uid,
 )
 from drakit.controllers.pods import (
+    COMPLETION_INDEX,
     JOB_FINALIZER,
     PODS,
     WORKLOAD,
@@ -59,6 +62,21 @@ _UNCOUNTED_LIMIT = 500
 _REMOVE_FINALIZER: Plain = {"$deleteFromPrimitiveList/finalizers": [JOB_FINALIZER]}
 
 
+@dataclass(slots=True)
+class Placement:
+    """What spares an indexed Job to look at all its pods for each that changes."""
+
+    completions: int
+    start: int = 0  # every index below has a pod or a result
+    check: bool = True  # an index may have two pods, or a pod none that counts
+    done: Indexes = field(default_factory=Indexes)  # as the status has it
+
+    def free(self, index: int | None) -> None:
+        """A pod of the index is gone, or has ended with nothing that counts."""
+        if index is not None and index not in self.done:
+            self.start = min(self.start, index)
+
+
 class JobController:
     name = "job-controller"
 
@@ -70,9 +88,10 @@ class JobController:
         self._pods = workload_pods(context.informers)
         self._control = PodControl(context.client, self._pods, self._recorder)
         self._backoff: dict[str, Backoff] = {}  # by the Job's UID
+        self._placements: dict[str, Placement] = {}  # of indexed Jobs, by UID
         self._jobs.add_handler(self._changed, lambda _, new: self._changed(new), self._removed)
         follow_children(self._pods, self._jobs, self.loop, same=same_pod)
-        self._pods.add_handler(self._check_orphan, lambda _, new: self._check_orphan(new))
+        self._pods.add_handler(self._pod_changed, lambda _, new: self._pod_changed(new), self._pod_removed)
 
     async def run(self) -> None:
         await self.loop.run()
@@ -84,12 +103,38 @@ class JobController:
 
     def _removed(self, job: Plain) -> None:
         self._backoff.pop(uid(job), None)
+        self._placements.pop(uid(job), None)
         self._release_pods(job)
 
     def _release_pods(self, job: Plain) -> None:
         """Nobody will count these pods any more: their finalizer must not keep them."""
         for pod in self._pods.by_index(WORKLOAD, uid(job)):
             self._check_orphan(pod)
+
+    def _pod_changed(self, pod: Plain) -> None:
+        self._check_orphan(pod)
+        owner, placement = self._placement_of(pod)
+        if placement is None:
+            return
+        index = decisions.completion_index(pod)
+        if pod_active(pod):
+            if index is None or index >= placement.completions or self._taken(owner, index) > 1:
+                placement.check = True
+        elif status(pod).get("phase") != "Succeeded" or JOB_FINALIZER not in finalizers(pod):
+            placement.free(index)
+
+    def _pod_removed(self, pod: Plain) -> None:
+        _, placement = self._placement_of(pod)
+        if placement is not None:
+            placement.free(decisions.completion_index(pod))
+
+    def _placement_of(self, pod: Plain) -> tuple[str, Placement | None]:
+        owner = controller_of(pod) if self._placements else None
+        return ("", None) if owner is None else (owner["uid"], self._placements.get(owner["uid"]))
+
+    def _taken(self, job_uid: str, index: int) -> int:
+        """How many active pods have the index."""
+        return self._pods.index_count(WORKLOAD, f"{job_uid}:index:{index}")
 
     def _check_orphan(self, pod: Plain) -> None:
         if JOB_FINALIZER in finalizers(pod) and not self._counted(pod):
@@ -181,7 +226,9 @@ class JobController:
                     message = text
                     break
         restarting = (spec(job)["template"].get("spec") or {}).get("restartPolicy") == "OnFailure"
-        restarts = restarting and decisions.restarts_exceeded(job, self._active(job))
+        restarts = restarting and decisions.restarts_exceeded(
+            job, self._pods.by_index(WORKLOAD, f"{uid(job)}:restarted")
+        )
         return decisions.over(job, counts, restarts=restarts, fail_message=message, now=self._clock.now())
 
     # Pods.
@@ -210,13 +257,23 @@ class JobController:
             return error, None
         return await self._create_indexed(job, counts, min(missing, _BURST))
 
+    def _placement(self, job: Plain) -> Placement:
+        completions = int(spec(job).get("completions") or 0)
+        known = self._placements.get(uid(job))
+        if known is None or known.completions != completions:
+            known = self._placements[uid(job)] = Placement(completions)
+        return known
+
     async def _create_indexed(self, job: Plain, counts: Counts, missing: int) -> tuple[Exception | None, float | None]:
-        taken = {index for pod in self._active(job) if (index := decisions.completion_index(pod)) is not None}
         last_failed = self._last_failed(job) if spec(job).get("backoffLimitPerIndex") is not None else {}
-        now = self._clock.now()
+        placement, now = self._placement(job), self._clock.now()
         ready: list[int] = []
-        waits: list[float] = []
-        for index in decisions.pending_indexes(job, counts, taken, missing):
+        waits: dict[int, float] = {}
+        found = decisions.pending_indexes(
+            job, counts, lambda index: self._taken(uid(job), index) > 0, missing, placement.start
+        )
+        placement.start = found[-1] + 1 if len(found) == missing else placement.completions
+        for index in found:
             pod = last_failed.get(index)
             left = (
                 Backoff(decisions.index_failures(pod) + 1, decisions.finished_at(pod)).left(now)
@@ -224,7 +281,7 @@ class JobController:
                 else 0.0
             )
             if left > 0:
-                waits.append(left)
+                waits[index] = left
             else:
                 ready.append(index)
 
@@ -232,28 +289,31 @@ class JobController:
             index = ready[number]
             return await self._control.create(job, self._pod(job, index, last_failed.get(index)))
 
-        _, error = await slow_start(len(ready), make)
-        return error, min(waits, default=None)
+        worked, error = await slow_start(len(ready), make)
+        if waits or worked < len(ready):  # these indexes are still without a pod
+            placement.start = min(placement.start, *found)
+        return error, min(waits.values(), default=None)
 
     def _superfluous(self, job: Plain, surplus: int) -> list[Plain]:
         """Pods to delete: all but one of each index, indexes out of range, then as many as there are too many."""
+        if not decisions.indexed(job):
+            return deletion_order(self._active(job), Counter())[:surplus] if surplus > 0 else []
+        placement = self._placement(job)
+        if surplus <= 0 and not placement.check:
+            return []
         doomed: list[Plain] = []
-        if surplus <= 0 and not decisions.indexed(job):
-            return doomed
-        active = self._active(job)
-        if decisions.indexed(job):
-            seen: set[int] = set()
-            left = []
-            for pod in deletion_order(active, Counter())[::-1]:  # of two pods of an index the better one stays
-                index = decisions.completion_index(pod)
-                if index is None or index >= (spec(job).get("completions") or 0) or index in seen:
-                    doomed.append(pod)
-                else:
-                    seen.add(index)
-                    left.append(pod)
-            active = left
+        seen: set[int] = set()
+        left: list[Plain] = []
+        for pod in deletion_order(self._active(job), Counter())[::-1]:  # of two pods of an index the better one stays
+            index = decisions.completion_index(pod)
+            if index is None or index >= placement.completions or index in seen:
+                doomed.append(pod)
+            else:
+                seen.add(index)
+                left.append(pod)
+        placement.check = bool(doomed)  # until they are gone
         if len(doomed) < surplus:
-            doomed += deletion_order(active, Counter())[: surplus - len(doomed)]
+            doomed += deletion_order(left, Counter())[: surplus - len(doomed)]
         return doomed
 
     def _last_failed(self, job: Plain) -> dict[int, Plain]:
@@ -275,7 +335,7 @@ class JobController:
         body = pod_from_template(template, job, finalizers=[*kept, JOB_FINALIZER])
         if index is None:
             return body
-        annotations = {**(metadata.get("annotations") or {}), decisions.COMPLETION_INDEX: str(index)}
+        annotations = {**(metadata.get("annotations") or {}), COMPLETION_INDEX: str(index)}
         if spec(job).get("backoffLimitPerIndex") is not None:
             count = 0
             if failed_before is not None:
@@ -284,7 +344,7 @@ class JobController:
             annotations[decisions.FAILURE_COUNT] = str(count)
         body["metadata"].update(
             annotations=annotations,
-            labels={**(metadata.get("labels") or {}), decisions.COMPLETION_INDEX: str(index)},
+            labels={**(metadata.get("labels") or {}), COMPLETION_INDEX: str(index)},
             generateName=f"{name(job)[: 63 - len(str(index)) - 7]}-{index}-",
         )
         body["spec"] = _with_index(body["spec"], f"{name(job)}-{index}")
@@ -308,6 +368,8 @@ class JobController:
     ) -> None:
         """Write what is new, let go of counted pods, turn their UIDs into numbers, end the Job when nothing is left."""
         job = await self._write(job, self._first_status(job, counts, verdict, succeeded, failed))
+        if decisions.indexed(job):
+            self._placement(job).done = counts.succeeded_indexes
         held = self._held_back(job, counts, verdict)
         terminated = self._pods.by_index(WORKLOAD, f"{uid(job)}:uncounted")
         doomed = [pod for pod in terminated if uid(pod) not in held and self._done_with(job, pod, verdict)]
@@ -376,11 +438,12 @@ class JobController:
         """Counting failures per index: the last failed pod of an index keeps its finalizer until its successor is made."""
         if verdict is not None or counts.failed_indexes is None or deleting(job):
             return set()
-        active = {decisions.completion_index(pod) for pod in self._active(job)}
         return {
             uid(pod)
             for index, pod in self._last_failed(job).items()
-            if index not in active and index not in counts.failed_indexes and index not in counts.succeeded_indexes
+            if not self._taken(uid(job), index)
+            and index not in counts.failed_indexes
+            and index not in counts.succeeded_indexes
         }
 
     def _done_with(self, job: Plain, pod: Plain, verdict: Plain | None) -> bool:
@@ -470,7 +533,7 @@ def _trimmed(new: Plain) -> Plain:
 def _with_index(pod_spec: Plain, hostname: str) -> Plain:
     variable = {
         "name": "JOB_COMPLETION_INDEX",
-        "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{decisions.COMPLETION_INDEX}']"}},
+        "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{COMPLETION_INDEX}']"}},
     }
 
     def with_variable(container: Plain) -> Plain:

@@ -35,12 +35,14 @@ from drakit.controllers.objects import (
 )
 
 __all__ = [
+    "COMPLETION_INDEX",
     "JOB_FINALIZER",
     "PODS",
     "WORKLOAD",
     "PodControl",
     "adopt_and_release",
     "child_states",
+    "container_statuses",
     "evict_pod",
     "follow_children",
     "label_text",
@@ -57,6 +59,7 @@ __all__ = [
 PODS = resource_of(Pod)
 WORKLOAD = "workload"  # the index
 JOB_FINALIZER = "batch.kubernetes.io/job-tracking"
+COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 _FIRST_BATCH = 1
 _NOTHING = LabelSelector((Requirement("", "in", frozenset()),))
 
@@ -79,10 +82,21 @@ def pod_states(pod: Plain) -> Iterable[str]:
         yield f"labels:{label_text(labels(pod))}"
         if pod_ready(pod):
             yield "ready"
+        index = (pod["metadata"].get("annotations") or {}).get(COMPLETION_INDEX)
+        if index is not None:
+            yield f"index:{index}"
     elif not finished:
         yield "terminating"
-    if (finished or gone) and JOB_FINALIZER in finalizers(pod):
-        yield "uncounted"
+    if JOB_FINALIZER in finalizers(pod):
+        if finished or gone:
+            yield "uncounted"
+        elif any(entry.get("restartCount") for entry in container_statuses(pod)):
+            yield "restarted"
+
+
+def container_statuses(pod: Plain) -> list[Plain]:
+    known = status(pod)
+    return [*(known.get("containerStatuses") or ()), *(known.get("initContainerStatuses") or ())]
 
 
 def child_states(child: Plain, more: Callable[[Plain], Iterable[str]] = lambda _: ()) -> Iterable[str]:
@@ -200,6 +214,7 @@ def _seen(pod: Plain) -> object:
         metadata.get("finalizers"),
         metadata.get("ownerReferences"),
         spec(pod).get("nodeName"),
+        JOB_FINALIZER in finalizers(pod) and [entry.get("restartCount") for entry in container_statuses(pod)],
     )
 
 
