@@ -1,0 +1,314 @@
+"""What a StatefulSet decides, from its pods by ordinal (pkg/controller/statefulset).
+
+The roster keeps, pod by pod, what decisions and status ask for: which ordinals are missing, which are in trouble, which have an old
+revision. A change of one pod costs the same in a set of 5 and of 5,000.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from drakit.controllers.objects import (
+    Plain,
+    deleting,
+    key_of,
+    labels,
+    name,
+    pod_available,
+    pod_finished,
+    pod_ready,
+    spec,
+    status,
+)
+from drakit.controllers.pods import scaled, selector_of
+from drakit.controllers.revisions import revision_of_pod
+
+__all__ = ["Roster", "Step", "decide", "next_status"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What to do now; the rest follows when these pods have come or gone."""
+
+    create: list[tuple[int, bool]] = field(default_factory=list)  # ordinal, whether from the update revision
+    delete: list[Plain] = field(default_factory=list)
+
+
+class Ordinals:
+    """A sorted set."""
+
+    def __init__(self, ordinals: Iterable[int] = ()) -> None:
+        self.list = sorted(ordinals)
+
+    def __len__(self) -> int:
+        return len(self.list)
+
+    def __contains__(self, ordinal: int) -> bool:
+        place = bisect_left(self.list, ordinal)
+        return place < len(self.list) and self.list[place] == ordinal
+
+    def add(self, ordinal: int) -> None:
+        if ordinal not in self:
+            self.list.insert(bisect_left(self.list, ordinal), ordinal)
+
+    def discard(self, ordinal: int) -> None:
+        if ordinal in self:
+            del self.list[bisect_left(self.list, ordinal)]
+
+    def within(self, wanted: range) -> list[int]:
+        return self.list[bisect_left(self.list, wanted.start) : bisect_left(self.list, wanted.stop)]
+
+    def first(self, wanted: range) -> int | None:
+        place = bisect_left(self.list, wanted.start)
+        return self.list[place] if place < len(self.list) and self.list[place] < wanted.stop else None
+
+
+class Roster:
+    """The pods of one set that match its selector and have an ordinal in their name."""
+
+    def __init__(self, stateful_set: Plain, pods: Iterable[Plain]) -> None:
+        self.pods: dict[int, Plain] = {}
+        self.present = Ordinals()
+        self.missing = Ordinals()  # of those wanted
+        self.troubled = Ordinals()  # finished, being deleted, not running or not ready
+        self.ripening = Ordinals()  # ready, but not for minReadySeconds yet, as far as we know
+        self.lasting: dict[str, Ordinals] = {}  # revision -> pods that are not being deleted
+        self.revisions: Counter[str] = Counter()  # of all pods
+        self.ready = 0
+        self.strangers: set[str] = set()  # pods that no longer match the selector
+        self.minimum = int(spec(stateful_set).get("minReadySeconds") or 0)
+        self.wanted = range(0)
+        self._name, self._selector = name(stateful_set), selector_of(stateful_set)
+        for pod in pods:
+            self.put(pod)
+
+    def resize(self, wanted: range) -> None:
+        """The ordinals that there shall be."""
+        before, self.wanted = self.wanted, wanted
+        if before.start == wanted.start and before.stop <= wanted.stop:
+            self.missing.list += [ordinal for ordinal in range(before.stop, wanted.stop) if ordinal not in self.pods]
+        elif before.start == wanted.start:
+            del self.missing.list[bisect_left(self.missing.list, wanted.stop) :]
+        else:
+            self.missing = Ordinals(ordinal for ordinal in wanted if ordinal not in self.pods)
+
+    def put(self, pod: Plain) -> None:
+        self.remove(pod)
+        if not self._selector.matches(labels(pod)):
+            self.strangers.add(key_of(pod))
+            return
+        ordinal = self._ordinal(pod)
+        if ordinal < 0:
+            return
+        revision, ready = revision_of_pod(pod), _running(pod)
+        self.pods[ordinal] = pod
+        self.present.add(ordinal)
+        self.missing.discard(ordinal)
+        self.revisions[revision] += 1
+        self.ready += ready
+        if not deleting(pod):
+            self.lasting.setdefault(revision, Ordinals()).add(ordinal)
+        if deleting(pod) or not ready:
+            self.troubled.add(ordinal)
+        if ready and self.minimum:
+            self.ripening.add(ordinal)
+
+    def remove(self, pod: Plain) -> None:
+        self.strangers.discard(key_of(pod))
+        ordinal = self._ordinal(pod)
+        known = self.pods.pop(ordinal, None)
+        if known is None:
+            return
+        revision = revision_of_pod(known)
+        self.present.discard(ordinal)
+        self.troubled.discard(ordinal)
+        self.ripening.discard(ordinal)
+        self.revisions[revision] -= 1
+        if not self.revisions[revision]:
+            del self.revisions[revision]
+        self.ready -= _running(known)
+        if not deleting(known):
+            self.lasting[revision].discard(ordinal)
+            if not self.lasting[revision]:
+                del self.lasting[revision]
+        if ordinal in self.wanted:
+            self.missing.add(ordinal)
+
+    def ripen(self, now: datetime) -> None:
+        """Pods that have been ready for long enough are available."""
+        for ordinal in [*self.ripening.list]:
+            if pod_available(self.pods[ordinal], self.minimum, now):
+                self.ripening.discard(ordinal)
+
+    def available(self, ordinal: int) -> bool:
+        return ordinal not in self.troubled and ordinal not in self.ripening
+
+    def first_unavailable(self, wanted: range) -> int | None:
+        found = [first for each in (self.troubled, self.ripening) if (first := each.first(wanted)) is not None]
+        return min(found, default=None)
+
+    def unavailable(self) -> list[int]:
+        """Of those wanted."""
+        return sorted({*self.troubled.within(self.wanted), *self.ripening.within(self.wanted)})
+
+    def condemned(self) -> Iterator[int]:
+        """Ordinals that are not wanted, from the last."""
+        above, below = (
+            bisect_left(self.present.list, self.wanted.stop),
+            bisect_left(self.present.list, self.wanted.start),
+        )
+        yield from self.present.list[above:][::-1]
+        yield from self.present.list[:below][::-1]
+
+    def outdated(self, update: str, lowest: int) -> Iterator[int]:
+        """Wanted ordinals from `lowest` with another revision, from the last."""
+        reached = range(lowest, self.wanted.stop)
+        lists = [each.within(reached) for revision, each in self.lasting.items() if revision != update]
+        if len(lists) == 1:
+            yield from reversed(lists[0])
+        else:
+            yield from sorted((ordinal for each in lists for ordinal in each), reverse=True)
+
+    def _ordinal(self, pod: Plain) -> int:
+        prefix, _, number = name(pod).rpartition("-")
+        return int(number) if prefix == self._name and number.isdigit() else -1
+
+
+def _running(pod: Plain) -> bool:
+    return bool(status(pod).get("phase") == "Running") and pod_ready(pod)
+
+
+def wanted_ordinals(stateful_set: Plain) -> range:
+    start = _start(stateful_set)
+    return range(start, start + int(spec(stateful_set).get("replicas", 1)))
+
+
+def _start(stateful_set: Plain) -> int:
+    return int((spec(stateful_set).get("ordinals") or {}).get("start") or 0)
+
+
+def _partition(stateful_set: Plain) -> int | None:
+    rolling = (spec(stateful_set).get("updateStrategy") or {}).get("rollingUpdate")
+    return None if rolling is None else int(rolling.get("partition") or 0)
+
+
+def _strategy(stateful_set: Plain) -> str:
+    return str((spec(stateful_set).get("updateStrategy") or {}).get("type") or "RollingUpdate")
+
+
+def _parallel(stateful_set: Plain) -> bool:
+    return bool(spec(stateful_set).get("podManagementPolicy") == "Parallel")
+
+
+def _from_update(stateful_set: Plain, ordinal: int, current: str, update: str) -> bool:
+    """Whether a missing pod is made from the new template: those not yet reached by a rolling update keep the old one."""
+    if current == update or _strategy(stateful_set) != "RollingUpdate":
+        return True
+    partition = _partition(stateful_set)
+    reached = partition if partition is not None else int(status(stateful_set).get("currentReplicas") or 0)
+    return ordinal >= _start(stateful_set) + reached
+
+
+def decide(stateful_set: Plain, roster: Roster, current: str, update: str, now: datetime) -> Step:
+    """The next step; `current` and `update` are names of revisions."""
+    roster.resize(wanted_ordinals(stateful_set))
+    roster.ripen(now)
+    step = _fill(stateful_set, roster, current, update)
+    if step is not None:
+        return step
+    step = _shrink(stateful_set, roster)
+    if step is not None:
+        return step
+    if _strategy(stateful_set) != "RollingUpdate":
+        return Step()
+    return Step(delete=_updates(stateful_set, roster, update))
+
+
+def _fill(stateful_set: Plain, roster: Roster, current: str, update: str) -> Step | None:
+    """Make what is missing and replace what has finished; in order, one after the other. None: all wanted pods are there."""
+
+    def make(ordinal: int) -> tuple[int, bool]:
+        return ordinal, _from_update(stateful_set, ordinal, current, update)
+
+    if _parallel(stateful_set):
+        create = [make(ordinal) for ordinal in roster.missing.list]
+        delete = [roster.pods[ordinal] for ordinal in roster.troubled.within(roster.wanted)]
+        delete = [pod for pod in delete if pod_finished(pod) and not deleting(pod)]
+        return Step(create, delete) if create or delete else None
+    missing, troubled = roster.missing.first(roster.wanted), roster.first_unavailable(roster.wanted)
+    if missing is not None and (troubled is None or missing < troubled):
+        return Step([make(missing)])
+    if troubled is None:
+        return None
+    pod = roster.pods[troubled]
+    return Step(delete=[pod] if pod_finished(pod) and not deleting(pod) else [])
+
+
+def _shrink(stateful_set: Plain, roster: Roster) -> Step | None:
+    """Delete what is not wanted, from the last; in order, one after the other. None: there is nothing of that kind."""
+    condemned = roster.condemned()
+    if _parallel(stateful_set):
+        pods = [roster.pods[ordinal] for ordinal in condemned]
+        return Step(delete=[pod for pod in pods if not deleting(pod)]) if pods else None
+    last = next(condemned, None)
+    if last is None:
+        return None
+    first = roster.first_unavailable(range(roster.present.list[0], roster.present.list[-1] + 1))
+    if deleting(roster.pods[last]) or (not roster.available(last) and last != first):
+        return Step()  # it goes already, or waits for one in trouble below it
+    return Step(delete=[roster.pods[last]])
+
+
+def _updates(stateful_set: Plain, roster: Roster, update: str) -> list[Plain]:
+    """Pods of an old revision to replace now, from the last ordinal down to the partition."""
+    rolling = (spec(stateful_set).get("updateStrategy") or {}).get("rollingUpdate") or {}
+    limit = max(1, scaled(rolling.get("maxUnavailable", 1), len(roster.wanted), up=True))
+    unavailable = roster.unavailable()
+    room = max(0, limit - len(unavailable))
+    chosen: list[int] = []
+    lowest = roster.wanted.start + (_partition(stateful_set) or 0)
+    if _parallel(stateful_set):
+        old = {ordinal for ordinal in unavailable if ordinal >= lowest and not deleting(roster.pods[ordinal])}
+        chosen = sorted((ordinal for ordinal in old if revision_of_pod(roster.pods[ordinal]) != update), reverse=True)
+    for ordinal in roster.outdated(update, lowest) if room else ():
+        if not room:
+            break
+        if ordinal not in chosen and (roster.available(ordinal) or not _parallel(stateful_set)):
+            chosen.append(ordinal)
+            room -= 1
+    return [roster.pods[ordinal] for ordinal in chosen]
+
+
+def next_status(stateful_set: Plain, roster: Roster, current: str, update: str, now: datetime) -> Plain:
+    old = status(stateful_set)
+    roster.ripen(now)
+    counts = {
+        "replicas": len(roster.pods),
+        "readyReplicas": roster.ready,
+        "availableReplicas": roster.ready - len(roster.ripening),
+        "currentReplicas": len(roster.lasting.get(current, ())),
+        "updatedReplicas": len(roster.lasting.get(update, ())),
+    }
+    wanted = int(spec(stateful_set).get("replicas", 1))
+    if (
+        _strategy(stateful_set) == "RollingUpdate"
+        and counts["updatedReplicas"] == counts["replicas"] == counts["readyReplicas"] == wanted
+        and not (_partition(stateful_set) or 0)
+    ):
+        current, counts["currentReplicas"] = update, counts["updatedReplicas"]
+    result: Plain = {
+        field: value for field, value in counts.items() if value or field in ("replicas", "availableReplicas")
+    }
+    result.update(
+        observedGeneration=stateful_set["metadata"].get("generation", 0),
+        currentRevision=current,
+        updateRevision=update,
+        collisionCount=old.get("collisionCount") or 0,
+    )
+    if old.get("conditions"):
+        result["conditions"] = old["conditions"]
+    return result
