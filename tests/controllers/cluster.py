@@ -16,6 +16,7 @@ from drakit.clock import VirtualClock
 from drakit.controllers.loop import Context
 from drakit.controllers.runner import OWN_IDENTITY, Controller, build
 
+ROOT_CA = "-----BEGIN CERTIFICATE-----\nfor tests\n-----END CERTIFICATE-----\n"
 _QUIET_TURNS = 12
 
 
@@ -49,15 +50,17 @@ class Cluster:
         await self.kill()
         await self.server.stop()
 
-    async def start(self) -> None:
-        """A fresh process of controllers on the same server."""
+    async def start(self, enabled: Collection[str] | None = None) -> None:
+        """A fresh process of controllers on the same server; `enabled` replaces those that ran before."""
+        if enabled is not None:
+            self._enabled = tuple(enabled)
         client = self._client_as("system:kube-controller-manager")
         informers = Informers(client, self.clock)
         own = {
             name: self._client_as(f"system:serviceaccount:kube-system:{account}")
             for name, account in OWN_IDENTITY.items()
         }
-        self.context = Context(client, informers, self.clock, gates=self.gates, clients=own)
+        self.context = Context(client, informers, self.clock, gates=self.gates, clients=own, root_ca=ROOT_CA)
         self.controllers = build(self.context, self._enabled)
         informers.start()
         syncing = asyncio.ensure_future(informers.wait_synced())

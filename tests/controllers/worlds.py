@@ -16,6 +16,7 @@ from lightkube.models.core_v1 import ConfigMap, Namespace, Node, Pod, ResourceQu
 from lightkube.models.policy_v1 import PodDisruptionBudget
 from lightkube.models.resource_v1 import ResourceClaim, ResourceSlice
 from lightkube.models.resource_v1alpha3 import ResourcePoolStatusRequest
+from lightkube.models.scheduling_v1beta1 import PodGroup
 
 from drakit.api.errors import StatusError
 from drakit.client import Plain
@@ -123,6 +124,42 @@ CLAIMS = Story(
     (Pod, ResourceClaim),
     _claims_world,
     patience=40.0,
+)
+
+
+def _group(name: str) -> Plain:
+    entries = [{"name": "gpu", "resourceClaimTemplateName": "t"}]
+    return {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": name},
+        "spec": {"schedulingPolicy": {"basic": {}}, "resourceClaims": entries},
+    }
+
+
+def _member(name: str, group: str, *more: str) -> Plain:
+    entries = dict.fromkeys(("gpu", *more), "t")
+    return make.pod(name, template_claims=entries, schedulingGroup={"podGroupName": group})
+
+
+POD_GROUPS = Story(
+    ("resourceclaim-controller", "garbage-collector-controller"),
+    (
+        create(make.claim_template("t")),
+        create(_group("g")),
+        create(_member("a", "g")),
+        create(_member("b", "g", "nic")),
+        create(_member("early", "late")),
+        create(_group("going")),
+        create(_member("c", "going")),
+        create(_group("late")),
+        delete(Pod, "c", grace_seconds=0),
+        delete(PodGroup, "going"),
+        delete(Pod, "b", grace_seconds=0),
+    ),
+    (Pod, PodGroup, ResourceClaim),
+    patience=40.0,
+    gates="GenericWorkload=true,DRAWorkloadResourceClaims=true",
 )
 
 # Workloads.
@@ -288,6 +325,38 @@ NAMESPACE_DELETION = Story(
         delete(ServiceAccount, "default", namespace="staying"),
     ),
     (Namespace, ConfigMap, ServiceAccount),
+    patience=30.0,
+)
+
+
+def _tamper(change: Plain) -> Action:
+    """Someone writes into the map, if it is there already."""
+
+    async def action(cluster: Cluster) -> None:
+        try:
+            await cluster.patch(ConfigMap, "kube-root-ca.crt", change)
+        except StatusError as error:
+            if error.code != 404:
+                raise
+
+    return action
+
+
+ROOT_CERTIFICATES = Story(
+    ("root-ca-certificate-publisher-controller", NAMESPACES),
+    (
+        create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}),
+        create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "b"}}),
+        delete(ConfigMap, "kube-root-ca.crt", namespace="a"),
+        create({**_config("mine"), "metadata": {"name": "mine", "namespace": "a"}}),
+        _tamper({"data": {"ca.crt": "forged"}}),
+        _tamper({"metadata": {"annotations": None}}),
+        create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "c"}}),
+        delete(Namespace, "b"),
+        delete(ConfigMap, "kube-root-ca.crt", namespace="c"),
+        _tamper({"data": {"more": "than there should be"}}),
+    ),
+    (Namespace, ConfigMap),
     patience=30.0,
 )
 
@@ -485,6 +554,7 @@ DISRUPTION = Story(
 
 STORIES: dict[str, Story] = {
     "claims": CLAIMS,
+    "pod-groups": POD_GROUPS,
     "replicasets": REPLICA_SETS,
     "deployments": DEPLOYMENTS,
     "jobs": JOBS,
@@ -492,6 +562,7 @@ STORIES: dict[str, Story] = {
     "daemonsets": DAEMON_SETS,
     "garbage": GARBAGE,
     "namespaces": NAMESPACE_DELETION,
+    "root-certificates": ROOT_CERTIFICATES,
     "podgc": POD_GARBAGE,
     "nodes": NODES,
     "slices": SLICES,
