@@ -13,7 +13,7 @@ from drakit.client import Informer, Plain, Resource, model_of
 from drakit.client.client import Propagation
 from drakit.controllers.loop import Context, ControlLoop
 from drakit.controllers.objects import finalizers, uid
-from drakit.controllers.owners import FOREGROUND, ORPHAN, Graph, Item
+from drakit.controllers.owners import FOREGROUND, ORPHAN, Coordinates, Graph, Item, coordinates
 from drakit.controllers.served import Served
 
 __all__ = ["GarbageCollector"]
@@ -33,7 +33,8 @@ class GarbageCollector:
         self._informers = context.informers
         self._served = Served(context.client, context.gates)
         self._graph = Graph()
-        self._absent: OrderedDict[str, None] = OrderedDict()  # owner UIDs that the server does not have
+        self._recorder = context.recorder(self.name)
+        self._absent: OrderedDict[Coordinates, None] = OrderedDict()  # owners that the server does not have
         self._followed: dict[Resource, Informer[Plain]] = {}
         self.loop = ControlLoop("garbage-collector", self.reconcile, context, workers=_WORKERS)
 
@@ -72,7 +73,11 @@ class GarbageCollector:
     def _put(self, resource: Resource, obj: Plain) -> None:
         item, old = self._graph.put(resource, obj)
         if old is None:
-            self._absent.pop(item.uid, None)
+            self._absent.pop(item.coordinates, None)
+            for dependent in self._graph.dependents(item.uid):
+                self._check_references(dependent)
+        if item.owners and (old is None or old.owners != item.owners):
+            self._check_references(item)
         if item.deleting and (item.orphaning or item.foreground):
             self.loop.add(item.uid)
             if item.waiting and (old is None or not old.waiting):
@@ -80,8 +85,18 @@ class GarbageCollector:
                     self.loop.add(dependent.uid)
         elif item.owners and not item.deleting and self._graph.needs_look(item):
             self.loop.add(item.uid)
-        if old is not None and item.deleting and not old.deleting:
-            self._wake_owners(item)
+        if old is not None and ((item.deleting and not old.deleting) or item.owners != old.owners):
+            self._wake_owners(old)
+
+    def _check_references(self, item: Item) -> None:
+        """What names an owner that is elsewhere, or something else, is looked at; the first of these is told."""
+        for reference in self._graph.out_of_reach(item)[:1]:
+            named = f"{reference['apiVersion']}/{reference['kind']}"
+            where = f"namespace: {item.namespace}, name: {reference['name']}, uid: {reference['uid']}"
+            text = f'ownerRef [{named}, {where}] does not exist in namespace "{item.namespace}"'
+            self._recorder.event(_reference(item), "Warning", "OwnerRefInvalidNamespace", text)
+        if not item.deleting and self._graph.needs_look(item):
+            self.loop.add(item.uid)
 
     def _updated(self, resource: Resource, old: Plain, new: Plain) -> None:
         """Nearly every change leaves alone what is looked at here."""
@@ -93,7 +108,8 @@ class GarbageCollector:
         object_uid = uid(obj)
         item = self._graph.items.get(object_uid)
         self._graph.remove(object_uid)
-        self._remember_absent(object_uid)
+        if item is not None:
+            self._remember_absent(item.coordinates)
         for dependent in self._graph.dependents(object_uid):
             self.loop.add(dependent.uid)
         if item is not None:
@@ -105,8 +121,8 @@ class GarbageCollector:
             if owner is not None and owner.waiting:
                 self.loop.add(owner.uid)
 
-    def _remember_absent(self, object_uid: str) -> None:
-        self._absent[object_uid] = None
+    def _remember_absent(self, owner: Coordinates) -> None:
+        self._absent[owner] = None
         if len(self._absent) > _ABSENT_LIMIT:
             self._absent.popitem(last=False)
 
@@ -115,14 +131,11 @@ class GarbageCollector:
     async def _judge(self, item: Item) -> None:
         verdict = self._graph.judge(item, self._absent)
         if verdict.ask:
-            known = [reference for reference in verdict.ask if not await self._exists(item, reference)]
-            for reference in known:
-                self._remember_absent(reference["uid"])
-            if not known:
-                return  # they exist, and the watch will bring them
+            for reference in verdict.ask:
+                await self._look_up(item, reference)
             verdict = self._graph.judge(item, self._absent)
         if verdict.ask:
-            return
+            return  # they exist, and the watch will bring them
         if verdict.drop:
             patch = {
                 "metadata": {
@@ -132,23 +145,28 @@ class GarbageCollector:
             }
             await self._patch(item, patch)
         elif verdict.delete:
+            if verdict.unblock:
+                blocking = [{**each, "blockOwnerDeletion": False} for each in item.owners]
+                await self._patch(item, {"metadata": {"uid": item.uid, "ownerReferences": blocking}})
             await self._delete(item, verdict.delete)
 
-    async def _exists(self, item: Item, reference: Plain) -> bool:
-        """Ask the server for an owner that no watch has brought (yet)."""
+    async def _look_up(self, item: Item, reference: Plain) -> None:
+        """Ask the server for an owner that no watch has brought (yet), or that is not where the reference says."""
         resource = self._served.resource_of(reference["apiVersion"], reference["kind"])
         if resource is None:
-            return True  # a kind nobody serves now: not ours to decide
+            return  # a kind nobody serves now: not ours to decide
         namespace = item.namespace if resource.namespaced else ""
         if resource.namespaced and not namespace:
-            return False  # a cluster-scoped object cannot belong to one in a namespace
+            return  # a cluster-scoped object cannot belong to one in a namespace: nobody can tell which was meant
         try:
             owner = await self._client.get_plain(resource, reference["name"], namespace=namespace)
         except StatusError as error:
             if error.code != 404:
                 raise
-            return False
-        return bool(uid(owner) == reference["uid"])
+        else:
+            if uid(owner) == reference["uid"]:
+                return
+        self._remember_absent(coordinates(reference, namespace))
 
     async def _delete(self, item: Item, propagation: Propagation) -> None:
         try:
@@ -196,9 +214,20 @@ class GarbageCollector:
             await self._client.patch_plain(item.resource, item.name, patch, namespace=item.namespace, kind="strategic")
         except StatusError as error:
             if error.code == 415:
-                gone = {entry["uid"] for entry in patch["metadata"]["ownerReferences"]}
-                left = [owner for owner in item.owners if owner["uid"] not in gone]
+                said = {entry["uid"]: entry for entry in patch["metadata"]["ownerReferences"]}
+                left = [said.get(owner["uid"], owner) for owner in item.owners]
+                left = [owner for owner in left if "$patch" not in owner]
                 merge = {"metadata": {"uid": item.uid, "ownerReferences": left or None}}
                 await self._client.patch_plain(item.resource, item.name, merge, namespace=item.namespace)
             elif error.code != 404:
                 raise
+
+
+def _reference(item: Item) -> Plain:
+    return {
+        "apiVersion": item.resource.api_version,
+        "kind": item.resource.kind,
+        "namespace": item.namespace,
+        "name": item.name,
+        "uid": item.uid,
+    }

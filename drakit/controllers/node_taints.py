@@ -8,7 +8,7 @@ from lightkube.models.core_v1 import Node, Pod, Taint, Toleration
 
 from drakit.api.typed import from_plain
 from drakit.controllers.loop import Context, ControlLoop
-from drakit.controllers.objects import Plain, deleting, format_time, key_of, name, parse_time, spec, uid
+from drakit.controllers.objects import Plain, condition, deleting, format_time, key_of, name, parse_time, spec, uid
 from drakit.controllers.pods import evict_pod
 from drakit.scheduler.selectors import tolerates
 
@@ -17,20 +17,32 @@ __all__ = ["NodeTaintController", "evicted_in"]
 _WORKERS = 8
 
 
-def evicted_in(pod: Plain, taints: list[Plain], now: datetime) -> float | None:
-    """Seconds until the pod has to leave; None when it may stay for good."""
+def evicted_in(pod: Plain, taints: list[Plain], now: datetime, seen: datetime | None = None) -> float | None:
+    """Seconds until the pod has to leave; None when it may stay for good.
+
+    Of the tolerations that match a taint the first counts. Time runs from when the taint was added, or `seen` where it does not say
+    (as those of kubectl), but for no pod from before it was on the node.
+    """
+    bound = _bound_at(pod)
     tolerations = [from_plain(Toleration, each) for each in spec(pod).get("tolerations") or ()]
     waits: list[float] = []
     for plain in taints:
         taint = from_plain(Taint, plain)
-        matching = [each for each in tolerations if tolerates(each, taint)]
-        if not matching:
+        first = next((each for each in tolerations if tolerates(each, taint)), None)
+        if first is None:
             return 0.0
-        limits = [each.tolerationSeconds for each in matching if each.tolerationSeconds is not None]
-        if limits:
-            since = parse_time(plain["timeAdded"]) if plain.get("timeAdded") else now
-            waits.append(max(0.0, min(limits) - (now - since).total_seconds()))
+        if first.tolerationSeconds is not None:
+            since = parse_time(plain["timeAdded"]) if plain.get("timeAdded") else seen or now
+            since = max(since, bound) if bound is not None else since
+            waits.append(max(0.0, first.tolerationSeconds - (now - since).total_seconds()))
     return min(waits, default=None)
+
+
+def _bound_at(pod: Plain) -> datetime | None:
+    scheduled = condition(pod, "PodScheduled")
+    text = scheduled.get("lastTransitionTime") if scheduled is not None and scheduled["status"] == "True" else None
+    text = text or pod["metadata"].get("creationTimestamp")
+    return parse_time(text) if text else None
 
 
 class NodeTaintController:
@@ -40,7 +52,7 @@ class NodeTaintController:
         self._client, self._clock = context.client, context.clock
         self._recorder = context.recorder(self.name)
         self.loop = ControlLoop("taint_eviction", self.reconcile, context, workers=_WORKERS)
-        self._marked: set[str] = set()  # UIDs of pods that wait for their eviction
+        self._marked: dict[str, datetime] = {}  # UIDs of pods that wait for their eviction, and since when
         self._deletions = context.metrics.counter(
             "taint_eviction_controller_pod_deletions_total",
             "Total number of Pods deleted by TaintEvictionController since its start",
@@ -48,7 +60,7 @@ class NodeTaintController:
         self._nodes, self._pods = context.informers.plain(Node), context.informers.plain(Pod)
         self._pods.add_index("node", lambda pod: (spec(pod)["nodeName"],) if spec(pod).get("nodeName") else ())
         self._nodes.add_handler(self._node_added, self._node_updated)
-        self._pods.add_handler(self._pod_changed, self._pod_updated, lambda pod: self._marked.discard(uid(pod)))
+        self._pods.add_handler(self._pod_changed, self._pod_updated, self._pod_removed)
 
     async def run(self) -> None:
         await self.loop.run()
@@ -70,6 +82,9 @@ class NodeTaintController:
         if node is not None and _evicting(node):
             self.loop.add(key_of(pod))
 
+    def _pod_removed(self, pod: Plain) -> None:
+        self._marked.pop(uid(pod), None)
+
     def _pod_updated(self, old: Plain, new: Plain) -> None:
         if (spec(old).get("nodeName"), spec(old).get("tolerations")) != (
             spec(new).get("nodeName"),
@@ -83,22 +98,22 @@ class NodeTaintController:
             return None
         node = self._nodes.get(spec(pod).get("nodeName") or "")
         taints = _evicting(node) if node is not None else []
-        wait = evicted_in(pod, taints, self._clock.now()) if taints else None
+        now = self._clock.now()
+        wait = evicted_in(pod, taints, now, self._marked.get(uid(pod))) if taints else None
         if wait is None:
-            if uid(pod) in self._marked:
-                self._marked.discard(uid(pod))
+            if self._marked.pop(uid(pod), None) is not None:
                 self._recorder.event(pod, "Normal", "TaintManagerEviction", f"Cancelling deletion of Pod {key}")
             return None
-        self._marked.add(uid(pod))
+        self._marked.setdefault(uid(pod), now)
         if wait > 0:
             return wait
         self._recorder.event(pod, "Normal", "TaintManagerEviction", f"Marking for deletion Pod {key}")
-        stamp = format_time(self._clock.now())
+        stamp = format_time(now)
         if await evict_pod(
             self._client, pod, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", stamp
         ):
             self._deletions.inc()
-        self._marked.discard(uid(pod))
+        self._marked.pop(uid(pod), None)
         return None
 
 

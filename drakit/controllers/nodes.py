@@ -18,6 +18,7 @@ from drakit.controllers.loop import Context, ControlLoop
 from drakit.controllers.objects import (
     Plain,
     condition,
+    conditions_patch,
     format_time,
     is_true,
     labels,
@@ -59,8 +60,6 @@ def wanted_taints(node: Plain) -> list[tuple[str, str]]:
         wanted += [(NOT_READY, "NoSchedule"), (NOT_READY, "NoExecute")]
     elif state == "Unknown":
         wanted += [(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")]
-    elif not state:
-        wanted += [(NOT_READY, "NoSchedule")]
     for kind, key in _CONDITION_TAINTS.items():
         if is_true(node, kind):
             wanted.append((key, "NoSchedule"))
@@ -84,11 +83,18 @@ class NodeLifecycleController:
         self._pods = context.informers.plain(Pod)
         self._pods.add_index("node", lambda pod: (spec(pod)["nodeName"],) if spec(pod).get("nodeName") else ())
         self._nodes.add_index("zone", lambda node: (_zone(node),))
-        self._nodes.add_handler(self._changed, self._updated, self._removed)
+        self._nodes.add_handler(self._added, self._updated, self._removed)
         self._leases.add_handler(self._renewed, lambda _, lease: self._renewed(lease))
 
     async def run(self) -> None:
         await self.loop.run()
+
+    def _added(self, node: Plain) -> None:
+        self._tell(node, "RegisteredNode", "Registered Node {} in Controller")
+        self._changed(node)
+
+    def _tell(self, node: Plain, reason: str, text: str) -> None:
+        self._recorder.event(_reference(node), "Normal", reason, f"Node {name(node)} event: {text.format(name(node))}")
 
     def _changed(self, node: Plain) -> None:
         if is_true(node, "Ready"):
@@ -107,6 +113,7 @@ class NodeLifecycleController:
             self._changed(new)
 
     def _removed(self, node: Plain) -> None:
+        self._tell(node, "RemovingNode", "Removing Node {} from Controller")
         self._seen.pop(name(node), None)
         self._down.pop(name(node), None)
 
@@ -131,7 +138,9 @@ class NodeLifecycleController:
         if left <= 0 and (condition(node, "Ready") or {}).get("status") != "Unknown":
             node = await self._mark_unknown(node)
         wait = await self._taint(node)
-        if not is_true(node, "Ready") and condition(node, "Ready") is not None:
+        if (condition(node, "Ready") or {}).get(
+            "status"
+        ) == "Unknown":  # our word; a kubelet that says False speaks for its pods
             await self._mark_pods(node)
         waits = [seconds for seconds in (wait, left if left > 0 else None) if seconds is not None]
         if name(node) in self._down and len(self._down) >= len(self._nodes):
@@ -143,6 +152,8 @@ class NodeLifecycleController:
         entries = []
         for kind in _UNKNOWN_TYPES:
             known = condition(node, kind)
+            if known is not None and known["status"] == "Unknown":
+                continue
             never = known is None
             entries.append(
                 {
@@ -155,10 +166,12 @@ class NodeLifecycleController:
                     "lastTransitionTime": stamp,
                 }
             )
-        patch = {"metadata": {"uid": uid(node)}, "status": {"conditions": entries}}
+        patch = {"metadata": {"uid": uid(node)}, "status": conditions_patch(node, entries)}
         patched = await self._client.patch_plain(NODES, name(node), patch, kind="strategic", subresource="status")
         self._nodes.observe(patched)
-        self._recorder.event(node, "Normal", "NodeNotReady", f"Node {name(node)} status is now: NodeNotReady")
+        if is_true(node, "Ready"):
+            text = f"Node {name(node)} status is now: NodeNotReady"
+            self._recorder.event(_reference(node), "Normal", "NodeNotReady", text)
         return patched
 
     async def _taint(self, node: Plain) -> float | None:
@@ -204,7 +217,7 @@ class NodeLifecycleController:
     async def _mark_pod(self, pod: Plain) -> None:
         known = condition(pod, "Ready") or {}
         entry = {**known, "type": "Ready", "status": "False", "lastTransitionTime": format_time(self._clock.now())}
-        patch = {"metadata": {"uid": uid(pod)}, "status": {"conditions": [entry]}}
+        patch = {"metadata": {"uid": uid(pod)}, "status": conditions_patch(pod, [entry])}
         try:
             patched = await self._client.patch_plain(
                 PODS, name(pod), patch, namespace=namespace(pod), kind="strategic", subresource="status"
@@ -219,6 +232,10 @@ class NodeLifecycleController:
 
 def _zone(node: Plain) -> str:
     return labels(node).get("topology.kubernetes.io/zone", "")
+
+
+def _reference(node: Plain) -> Plain:
+    return {"apiVersion": "v1", "kind": "Node", "name": name(node), "uid": uid(node)}
 
 
 def _heartbeat(node: Plain) -> object:

@@ -15,6 +15,7 @@ from drakit.client import Plain, key_of
 __all__ = [
     "Plain",
     "condition",
+    "conditions_patch",
     "controller_of",
     "controller_reference",
     "deleting",
@@ -143,6 +144,14 @@ def set_condition(conditions: Iterable[Plain], new: Plain, now: datetime) -> lis
     if not placed:
         result.append({**new, "lastTransitionTime": new.get("lastTransitionTime") or stamp})
     return result
+
+
+def conditions_patch(obj: Plain, entries: Iterable[Plain]) -> Plain:
+    """What a strategic patch of `status` says to set these conditions where they stand, and new ones at the end, as a writer of the list would."""
+    entries = list(entries)
+    order = [entry["type"] for entry in status(obj).get("conditions") or ()]
+    order += [entry["type"] for entry in entries if entry["type"] not in order]
+    return {"$setElementOrder/conditions": [{"type": kind} for kind in order], "conditions": entries}
 
 
 def status_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> Plain | None:

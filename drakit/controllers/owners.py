@@ -6,17 +6,26 @@ dependents only (pkg/controller/garbagecollector).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 from drakit.client import Resource
 from drakit.client.client import Propagation
 from drakit.controllers.objects import Plain, deleting, finalizers, name, namespace, owners, uid
 
-__all__ = ["FOREGROUND", "ORPHAN", "Graph", "Item", "Verdict"]
+__all__ = ["FOREGROUND", "ORPHAN", "Coordinates", "Graph", "Item", "Verdict", "coordinates"]
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
+
+
+Coordinates = tuple[str, str, str, str, str]  # group, kind, name, UID, namespace ("" for cluster scope)
+
+
+def coordinates(reference: Plain, namespace: str) -> Coordinates:
+    """Where an owner reference of an object in that namespace points."""
+    group = reference["apiVersion"].rpartition("/")[0]
+    return group, reference["kind"], reference["name"], reference["uid"], namespace
 
 
 @dataclass(slots=True)
@@ -36,6 +45,10 @@ class Item:
     def waiting(self) -> bool:
         return self.deleting and self.foreground
 
+    @property
+    def coordinates(self) -> Coordinates:
+        return self.resource.group, self.resource.kind, self.name, self.uid, self.namespace
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -44,6 +57,7 @@ class Verdict:
     ask: list[Plain] = field(default_factory=list)  # owners that only the server can tell about
     drop: list[str] = field(default_factory=list)  # owner UIDs to take out of the references
     delete: Propagation = ""
+    unblock: bool = False  # owners shall not wait for this object: they would in turn, in a circle
 
 
 class Graph:
@@ -91,23 +105,32 @@ class Graph:
         ]
 
     def needs_look(self, item: Item) -> bool:
-        """An owner is unknown or waits for its dependents to go."""
+        """An owner is unknown, is not what the reference says, or waits for its dependents to go."""
         return any(
-            (owner := self.items.get(reference["uid"])) is None or owner.waiting or not _in_reach(item, owner)
+            (owner := self.items.get(reference["uid"])) is None or owner.waiting or not _names(reference, owner, item)
             for reference in item.owners
         )
 
-    def judge(self, item: Item, absent: Iterable[str]) -> Verdict:
-        """`absent`: UIDs of owners that the server said do not exist."""
-        gone = set(absent)
+    def out_of_reach(self, item: Item) -> list[Plain]:
+        """References to owners that live in another namespace: names are only valid within one."""
+        return [
+            reference
+            for reference in item.owners
+            if (owner := self.items.get(reference["uid"])) is not None
+            and owner.namespace
+            and owner.namespace != item.namespace
+        ]
+
+    def judge(self, item: Item, absent: Container[Coordinates]) -> Verdict:
+        """`absent`: owners that the server said do not exist."""
         solid, dangling, waiting, ask = [], [], [], []
         for reference in item.owners:
             owner = self.items.get(reference["uid"])
-            if reference["uid"] in gone or (owner is not None and not _in_reach(item, owner)):
+            if coordinates(reference, item.namespace) in absent or coordinates(reference, "") in absent:
                 dangling.append(reference["uid"])
-            elif owner is None:
+            elif owner is None or not _names(reference, owner, item):
                 ask.append(reference)
-            elif owner.waiting and reference.get("blockOwnerDeletion"):
+            elif owner.waiting:
                 waiting.append(reference["uid"])
             else:
                 solid.append(reference["uid"])
@@ -117,11 +140,11 @@ class Graph:
             return Verdict(drop=[*dangling, *waiting])
         if not item.owners or item.deleting:
             return Verdict()
-        if waiting and self.dependents(item.uid):
-            return Verdict(delete="Foreground")
+        if waiting and (dependents := self.dependents(item.uid)):
+            return Verdict(delete="Foreground", unblock=any(each.waiting for each in dependents))
         return Verdict(delete="Orphan" if item.orphaning else "Foreground" if item.foreground else "Background")
 
 
-def _in_reach(item: Item, owner: Item) -> bool:
-    """An owner in another namespace is no owner: names are only valid within a namespace."""
-    return not owner.namespace or owner.namespace == item.namespace
+def _names(reference: Plain, owner: Item, item: Item) -> bool:
+    """Whether the reference says what the owner is; with its UID alone it may still be wrong. An owner in a namespace is one only there."""
+    return owner.coordinates == coordinates(reference, item.namespace if owner.namespace else "")

@@ -9,6 +9,7 @@ from drakit.client import resource_of
 from drakit.controllers.loop import Context, ControlLoop
 from drakit.controllers.objects import (
     Plain,
+    conditions_patch,
     deleting,
     format_time,
     key_of,
@@ -90,7 +91,7 @@ class PodGarbageCollector:
             if _out_of_service(node):
                 for pod in pods:
                     if deleting(pod):
-                        await self._end(pod, "node is out of service")
+                        await self._end(pod)
             return None
         if not pods:
             self._missing.pop(node_name, None)
@@ -113,15 +114,20 @@ class PodGarbageCollector:
     async def _end(self, pod: Plain, cause: str = "") -> None:
         """Mark it failed where it had not finished, then delete it at once."""
         try:
-            if cause and not pod_finished(pod):
-                target = {
-                    "type": "DisruptionTarget",
-                    "status": "True",
-                    "reason": "DeletionByPodGC",
-                    "message": f"PodGC: {cause}",
-                    "lastTransitionTime": format_time(self._clock.now()),
-                }
-                patch = {"metadata": {"uid": uid(pod)}, "status": {"phase": "Failed", "conditions": [target]}}
+            if not pod_finished(pod):
+                generation = pod["metadata"].get("generation", 0)
+                new: Plain = {"phase": "Failed", "observedGeneration": generation}
+                if cause:
+                    target = {
+                        "type": "DisruptionTarget",
+                        "status": "True",
+                        "reason": "DeletionByPodGC",
+                        "message": f"PodGC: {cause}",
+                        "lastTransitionTime": format_time(self._clock.now()),
+                        "observedGeneration": generation,
+                    }
+                    new.update(conditions_patch(pod, [target]))
+                patch = {"metadata": {"uid": uid(pod)}, "status": new}
                 await self._client.patch_plain(
                     PODS, name(pod), patch, namespace=namespace(pod), kind="strategic", subresource="status"
                 )
@@ -136,11 +142,15 @@ class PodGarbageCollector:
         excess = self._pods.index_count("finished", "yes") - self._threshold
         if self._threshold <= 0 or excess <= 0:
             return
-        finished = sorted(
-            self._pods.by_index("finished", "yes"), key=lambda pod: pod["metadata"].get("creationTimestamp") or ""
-        )
+        finished = sorted(self._pods.by_index("finished", "yes"), key=_gone_first)
         for pod in finished[:excess]:
             await self._end(pod)
+
+
+def _gone_first(pod: Plain) -> tuple[bool, str, str]:
+    """Evicted pods tell nobody anything: they go before the results of workloads, then the oldest."""
+    evicted = status(pod).get("phase") == "Failed" and status(pod).get("reason") == "Evicted"
+    return not evicted, pod["metadata"].get("creationTimestamp") or "", name(pod)
 
 
 def _out_of_service(node: Plain) -> bool:

@@ -3,7 +3,7 @@
 import pytest
 from lightkube.models.apps_v1 import Deployment, ReplicaSet
 from lightkube.models.batch_v1 import Job
-from lightkube.models.core_v1 import ConfigMap, Namespace, Node, Pod, ServiceAccount
+from lightkube.models.core_v1 import ConfigMap, Event, Namespace, Node, Pod, ServiceAccount
 from lightkube.models.resource_v1 import ResourceClaim, ResourceSlice
 
 from drakit.api.errors import StatusError
@@ -233,3 +233,124 @@ def test_finished_job_goes_after_its_ttl(play) -> None:
         assert await cluster.list(Pod) == []
 
     play(story, "ttl-after-finished-controller", "job-controller", GARBAGE)
+
+
+def test_foreground_deletion_takes_dependents_along_that_it_does_not_wait_for(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        owner = await cluster.create(config("owner"))
+        child = config("child", owner, finalizers=["example.com/hold"])
+        child["metadata"]["ownerReferences"][0]["blockOwnerDeletion"] = False
+        await cluster.create(child)
+        await cluster.create(config("blocking", owner, finalizers=["example.com/hold"]))
+        await cluster.settle()
+        await cluster.delete(ConfigMap, "owner", propagation="Foreground")
+        await cluster.settle()
+        assert (await cluster.get(ConfigMap, "child"))["metadata"]["deletionTimestamp"]
+        await cluster.patch(ConfigMap, "blocking", {"metadata": {"finalizers": None}})
+        await cluster.settle()
+        assert await configs(cluster) == ["child"]
+
+    play(story, GARBAGE)
+
+
+def test_owner_goes_when_the_dependent_it_waits_for_has_another_owner(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        one, two = await cluster.create(config("one")), await cluster.create(config("two"))
+        await cluster.create(config("child", one, two, finalizers=["example.com/hold"]))
+        await cluster.settle()
+        await cluster.delete(ConfigMap, "one", propagation="Foreground")
+        await cluster.settle()
+        assert await configs(cluster) == ["child", "two"]
+        child = await cluster.get(ConfigMap, "child")
+        assert [owner["name"] for owner in child["metadata"]["ownerReferences"]] == ["two"]
+
+    play(story, GARBAGE)
+
+
+def test_objects_that_own_each_other_go_together(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        one = await cluster.create(config("one"))
+        two = await cluster.create(config("two", one))
+        owners = config("one", two)["metadata"]["ownerReferences"]
+        await cluster.patch(ConfigMap, "one", {"metadata": {"ownerReferences": owners}})
+        await cluster.settle()
+        await cluster.delete(ConfigMap, "one", propagation="Foreground")
+        await cluster.settle()
+        assert await configs(cluster) == []
+
+    play(story, GARBAGE)
+
+
+def test_reference_with_the_right_uid_but_another_name_does_not_count(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        owner = await cluster.create(config("owner"))
+        await cluster.create(config("child", {"metadata": {"name": "other", "uid": owner["metadata"]["uid"]}}))
+        await cluster.settle()
+        assert await configs(cluster) == ["owner"]
+
+    play(story, GARBAGE)
+
+
+def test_owner_in_another_namespace_does_not_count_and_is_told(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
+        elsewhere = config("owner")
+        elsewhere["metadata"]["namespace"] = "other"
+        owner = await cluster.create(elsewhere)
+        await cluster.settle()
+        await cluster.create(config("child", owner))
+        await cluster.settle()
+        assert await configs(cluster) == []
+        told = [(event["reason"], event["message"]) for event in await cluster.list(Event, "default")]
+        where = f"[v1/ConfigMap, namespace: default, name: owner, uid: {owner['metadata']['uid']}]"
+        assert told == [("OwnerRefInvalidNamespace", f'ownerRef {where} does not exist in namespace "default"')]
+
+    play(story, GARBAGE)
+
+
+def test_cluster_scoped_object_with_a_namespaced_owner_is_left_alone(play) -> None:
+    """Nobody can say which namespace was meant, and what it may have lost is too much to delete on a guess."""
+
+    async def story(cluster: Cluster) -> None:
+        owner = await cluster.create(config("owner"))
+        node = make.node("n")
+        node["metadata"]["ownerReferences"] = config("x", owner)["metadata"]["ownerReferences"]
+        await cluster.create(node)
+        await cluster.settle()
+        await cluster.delete(ConfigMap, "owner")
+        await cluster.settle()
+        assert [each["metadata"]["name"] for each in await cluster.list(Node)] == ["n"]
+
+    play(story, GARBAGE)
+
+
+def test_pod_deleted_before_it_had_a_node_is_marked_failed(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        pod = make.pod("p")
+        pod["metadata"]["finalizers"] = ["example.com/hold"]
+        await cluster.create(pod)
+        await cluster.delete(Pod, "p")
+        await cluster.settle(1)
+        found = await cluster.get(Pod, "p")
+        assert (found["status"]["phase"], found["status"]["observedGeneration"]) == ("Failed", 2)
+        assert not found["status"].get("conditions")
+
+    play(story, "pod-garbage-collector-controller")
+
+
+def test_pod_of_a_node_that_is_gone_says_why_after_its_other_conditions(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.node("n"))
+        pod = make.pod("p", nodeName="n")
+        pod["metadata"]["finalizers"] = ["example.com/hold"]
+        await cluster.create(pod)
+        await run_pods(cluster)
+        before = [entry["type"] for entry in (await cluster.get(Pod, "p"))["status"]["conditions"]]
+        await cluster.delete(Node, "n")
+        await cluster.settle(50)
+        conditions = (await cluster.get(Pod, "p"))["status"]["conditions"]
+        assert [entry["type"] for entry in conditions] == [*before, "DisruptionTarget"]
+        assert conditions[-1]["observedGeneration"] == 1
+        assert conditions[-1]["message"] == "PodGC: node no longer exists"
+
+    play(story, "pod-garbage-collector-controller")

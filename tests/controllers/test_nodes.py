@@ -146,7 +146,7 @@ def test_dead_nodes_are_emptied_one_by_one(play) -> None:
         pytest.param(
             {"Ready": "Unknown"}, False, [("unreachable", "NoSchedule"), ("unreachable", "NoExecute")], id="unreachable"
         ),
-        pytest.param({}, False, [("not-ready", "NoSchedule")], id="new"),
+        pytest.param({}, False, [], id="new"),
         pytest.param(
             {"Ready": "True", "MemoryPressure": "True"}, False, [("memory-pressure", "NoSchedule")], id="pressure"
         ),
@@ -182,3 +182,83 @@ def test_how_long_a_pod_may_stay(tolerations: list[Plain], seconds: float | None
     added = (NOW - timedelta(seconds=40)).strftime("%Y-%m-%dT%H:%M:%SZ")
     pod = {"metadata": {"name": "p"}, "spec": {"tolerations": tolerations}}
     assert evicted_in(pod, [{"key": "k", "effect": "NoExecute", "timeAdded": added}], NOW) == seconds
+
+
+def test_of_the_tolerations_of_a_taint_the_first_counts() -> None:
+    tolerations = [
+        {"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 100},
+        {"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 10},
+    ]
+    pod = {"metadata": {"name": "p"}, "spec": {"tolerations": tolerations}}
+    assert evicted_in(pod, [{"key": "k", "effect": "NoExecute"}], NOW, NOW - timedelta(seconds=30)) == 70
+
+
+def test_a_taint_that_was_there_before_the_pod_counts_from_when_the_pod_came() -> None:
+    tolerations = [{"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 100}]
+    bound = (NOW - timedelta(seconds=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    pod = {"metadata": {"name": "p", "creationTimestamp": bound}, "spec": {"tolerations": tolerations}}
+    added = (NOW - timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert evicted_in(pod, [{"key": "k", "effect": "NoExecute", "timeAdded": added}], NOW) == 95
+
+
+def test_a_taint_without_a_time_drives_tolerant_pods_away_after_their_seconds(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.node("n1"))
+        tolerant = {"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
+        await cluster.create(make.pod("some", nodeName="n1", tolerations=[tolerant]))
+        await run_pods(cluster)
+        await cluster.patch(Node, "n1", {"spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}})
+        await cluster.settle(4)
+        assert [pod["metadata"]["name"] for pod in await cluster.list(Pod)] == ["some"]
+        await cluster.settle(2)
+        assert not await cluster.list(Pod)
+
+    play(story, TAINTS)
+
+
+def test_pods_of_a_node_whose_kubelet_says_not_ready_keep_their_word(play) -> None:
+    """Only when the controller itself finds the node silent does it speak for the pods."""
+
+    async def story(cluster: Cluster) -> None:
+        for name in ("n1", "n2"):
+            await cluster.create(make.node(name))
+        await cluster.create(make.pod("p", nodeName="n1"))
+        await run_pods(cluster)
+        stamp = cluster.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        entry = {"type": "Ready", "status": "False", "reason": "KubeletNotReady", "lastHeartbeatTime": stamp}
+        await cluster.patch(Node, "n1", {"status": {"conditions": [entry]}}, subresource="status")
+        await live(cluster, 20, "n1", "n2")
+        assert ("not-ready", "NoExecute") in await taints(cluster, "n1")
+        ready = next(
+            entry for entry in (await cluster.get(Pod, "p"))["status"]["conditions"] if entry["type"] == "Ready"
+        )
+        assert ready["status"] == "True"
+        assert "NodeNotReady" not in {event["reason"] for event in await cluster.list(Event)}
+
+    play(story, NODES)
+
+
+def test_nodes_are_announced_and_keep_the_order_of_their_conditions(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        for name in ("n1", "n2"):
+            await cluster.create(make.node(name))
+        stamp = cluster.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        kinds = ("MemoryPressure", "Ready", "PIDPressure")
+        entries = [{"type": kind, "status": "True", "lastHeartbeatTime": stamp} for kind in kinds]
+        await cluster.patch(Node, "n1", {"status": {"conditions": entries}}, subresource="status")
+        await live(cluster, 70, "n2")
+        conditions = (await cluster.get(Node, "n1"))["status"]["conditions"]
+        assert [(entry["type"], entry["status"]) for entry in conditions] == [
+            ("MemoryPressure", "Unknown"),
+            ("Ready", "Unknown"),
+            ("PIDPressure", "Unknown"),
+            ("DiskPressure", "Unknown"),
+        ]
+        await cluster.delete(Node, "n1")
+        await cluster.settle(1)
+        told = {(event["reason"], event["message"]) for event in await cluster.list(Event)}
+        assert ("RegisteredNode", "Node n1 event: Registered Node n1 in Controller") in told
+        assert ("NodeNotReady", "Node n1 status is now: NodeNotReady") in told
+        assert ("RemovingNode", "Node n1 event: Removing Node n1 from Controller") in told
+
+    play(story, NODES)
