@@ -58,8 +58,10 @@ class Client:
         response = await self.transport.request(_request("GET", resource_of(model), namespace, name))
         return from_plain(model, response.body)
 
-    async def get_plain(self, resource: Resource, name: str, *, namespace: str | None = None) -> Plain:
-        response = await self.transport.request(_request("GET", resource, namespace, name))
+    async def get_plain(
+        self, resource: Resource, name: str, *, namespace: str | None = None, subresource: str = ""
+    ) -> Plain:
+        response = await self.transport.request(_request("GET", resource, namespace, name, subresource))
         body: Plain = response.body
         return body
 

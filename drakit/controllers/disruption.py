@@ -1,162 +1,43 @@
-"""PodDisruptionBudgets: how many pods are healthy, how many must be, how many may go now (pkg/controller/disruption).
+"""PodDisruptionBudgets: how many pods are healthy, how many must be, how many may go now (decisions in `disruption_decisions`).
 
-Each budget keeps a running count of its pods (`Covered`): a change of one costs the same, however many the budget has. Only a new
-budget, or one with a new selector, looks at all its pods.
+A pod's change costs its own budgets a look at the running count. Only a new budget, or one with a new selector, looks at all its pods.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Mapping
 
 from lightkube.models.apps_v1 import Deployment, ReplicaSet, StatefulSet
 from lightkube.models.core_v1 import Pod
 from lightkube.models.policy_v1 import PodDisruptionBudget
 
-from drakit.api.selectors import from_label_selector
-from drakit.client import Informer, resource_of
+from drakit.api.errors import StatusError
+from drakit.client import Informer, Resource, resource_of
+from drakit.controllers import disruption_decisions as decisions
+from drakit.controllers.disruption_decisions import Covered, Owner
 from drakit.controllers.loop import Context, ControlLoop
 from drakit.controllers.objects import (
     Plain,
     controller_of,
     deleting,
+    format_time,
     key_of,
     labels,
     name,
     namespace,
-    parse_time,
-    pod_ready,
-    set_condition,
+    same_owner,
     spec,
     status,
     status_patch,
     uid,
 )
-from drakit.controllers.pods import WORKLOAD, child_states, scaled
+from drakit.controllers.pods import WORKLOAD, child_states
+from drakit.controllers.served import Served
 
-__all__ = ["Budget", "Covered", "DisruptionController", "measure", "next_status"]
+__all__ = ["DisruptionController"]
 
-BUDGETS = resource_of(PodDisruptionBudget)
-_DELETION_TIMEOUT = timedelta(minutes=2)  # a pod whose eviction was granted counts as gone for so long
+BUDGETS, PODS = resource_of(PodDisruptionBudget), resource_of(Pod)
 _BATCH = 0.25  # changes of many pods are answered together
-
-
-class Covered:
-    """The pods of one budget. `by_owner`: which budgets each owner of pods has, kept up to date here."""
-
-    def __init__(self, budget: Plain, by_owner: dict[str, set[str]]) -> None:
-        self.selector = from_label_selector(spec(budget).get("selector"))
-        self._key, self._by_owner = key_of(budget), by_owner
-        self.healthy: dict[str, bool] = {}  # pod -> ready and not being deleted
-        self.owners: Counter[tuple[str, str, str] | None] = Counter()  # kind, name and UID -> how many pods it has here
-        self.healthy_count = 0
-        self._owner_of: dict[str, tuple[str, str, str] | None] = {}
-
-    def put(self, pod: Plain) -> bool:
-        """Count a pod in its present state. True if that changed anything."""
-        if self.selector is None or not self.selector.matches(labels(pod)):
-            return self.remove(pod)
-        healthy, reference = pod_ready(pod) and not deleting(pod), controller_of(pod)
-        owner = (reference["kind"], reference["name"], reference["uid"]) if reference is not None else None
-        if self.healthy.get(name(pod)) is healthy and self._owner_of[name(pod)] == owner:
-            return False
-        self.remove(pod)
-        self.healthy[name(pod)], self._owner_of[name(pod)] = healthy, owner
-        self.healthy_count += healthy
-        self.owners[owner] += 1
-        if owner is not None and self.owners[owner] == 1:
-            self._by_owner.setdefault(owner[2], set()).add(self._key)
-        return True
-
-    def remove(self, pod: Plain) -> bool:
-        if name(pod) not in self.healthy:
-            return False
-        self.healthy_count -= self.healthy.pop(name(pod))
-        owner = self._owner_of.pop(name(pod))
-        self.owners[owner] -= 1
-        if not self.owners[owner]:
-            del self.owners[owner]
-            self._forget(owner)
-        return True
-
-    def close(self) -> None:
-        for owner in self.owners:
-            self._forget(owner)
-
-    def _forget(self, owner: tuple[str, str, str] | None) -> None:
-        if owner is not None:
-            self._by_owner[owner[2]].discard(self._key)
-            if not self._by_owner[owner[2]]:
-                del self._by_owner[owner[2]]
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    expected: int
-    desired: int
-    healthy: int
-    disrupted: dict[str, str]  # pod -> when its eviction was granted
-    recheck: float | None
-
-
-def measure(
-    budget: Plain,
-    covered: Covered,
-    scale_of: Callable[[tuple[str, str, str]], tuple[str, int] | None],
-    ending: Callable[[str], bool],
-    now: datetime,
-) -> Budget:
-    """`scale_of`: the UID and wanted size of the workload behind an owner; `ending`: whether a pod is being deleted."""
-    limits = spec(budget)
-    expected, desired = len(covered.healthy), 0
-    lowest, most = limits.get("minAvailable"), limits.get("maxUnavailable")
-    if most is not None or isinstance(lowest, str):
-        found = (scale_of(owner) for owner in covered.owners if owner is not None)
-        expected = sum(dict(each for each in found if each is not None).values())
-        desired = (
-            max(0, expected - scaled(most, expected, up=True))
-            if most is not None
-            else scaled(lowest, expected, up=True)
-        )
-    elif lowest is not None:
-        desired = int(lowest)
-    disrupted: dict[str, str] = {}
-    waits: list[float] = []
-    for pod, moment in (status(budget).get("disruptedPods") or {}).items():
-        left = (parse_time(moment) + _DELETION_TIMEOUT - now).total_seconds()
-        if pod in covered.healthy and not ending(pod) and left > 0:
-            disrupted[pod] = moment
-            waits.append(left)
-    healthy = covered.healthy_count - sum(covered.healthy[pod] for pod in disrupted)
-    return Budget(expected, desired, healthy, disrupted, min(waits, default=None))
-
-
-def next_status(budget: Plain, counted: Budget, now: datetime) -> Plain:
-    allowed = counted.healthy - counted.desired
-    if counted.expected <= 0 or allowed <= 0:
-        allowed = 0
-    generation = budget["metadata"].get("generation", 0)
-    state, reason = ("True", "SufficientPods") if allowed else ("False", "InsufficientPods")
-    entry = {
-        "type": "DisruptionAllowed",
-        "status": state,
-        "reason": reason,
-        "message": "",
-        "observedGeneration": generation,
-    }
-    result: Plain = {
-        "currentHealthy": counted.healthy,
-        "desiredHealthy": counted.desired,
-        "expectedPods": counted.expected,
-        "disruptionsAllowed": allowed,
-        "observedGeneration": generation,
-        "conditions": set_condition(status(budget).get("conditions") or (), entry, now),
-    }
-    if counted.disrupted:
-        result["disruptedPods"] = counted.disrupted
-    return result
 
 
 class DisruptionController:
@@ -173,6 +54,7 @@ class DisruptionController:
             "StatefulSet": context.informers.plain(StatefulSet),
             "Deployment": context.informers.plain(Deployment),
         }
+        self._served = Served(context.client, context.gates)
         self._covered: dict[str, Covered] = {}  # by the budget's UID
         self._by_owner: dict[str, set[str]] = {}  # UID of a ReplicaSet or StatefulSet -> budgets that cover pods of it
         self._pods.add_index(
@@ -184,7 +66,7 @@ class DisruptionController:
         self._budgets.add_handler(self._changed, self._updated, self._removed)
         self._pods.add_handler(self._pod_changed, self._pod_updated, self._pod_removed)
         for informer in self._scales.values():
-            informer.add_handler(on_update=self._scaled)
+            informer.add_handler(self._enqueue_above, self._scaled, self._enqueue_above)
 
     async def run(self) -> None:
         await self.loop.run()
@@ -219,6 +101,8 @@ class DisruptionController:
             yield from self._budgets.by_index("label", pair)
 
     def _pod_changed(self, pod: Plain) -> None:
+        if decisions.stale_in(pod, self._clock.now()) is not None:
+            self.loop.add(f"pod:{key_of(pod)}")
         if len(self._budgets):
             self._put(pod, self._around(namespace(pod), labels(pod)))
 
@@ -228,9 +112,7 @@ class DisruptionController:
                 self.loop.add_after(key_of(budget), _BATCH)
 
     def _pod_updated(self, old: Plain, new: Plain) -> None:
-        if not len(self._budgets):
-            return
-        if labels(old) != labels(new):
+        if len(self._budgets) and labels(old) != labels(new):
             self._put(new, [*self._around(namespace(old), labels(old))])
         self._pod_changed(new)
 
@@ -240,49 +122,134 @@ class DisruptionController:
                 self.loop.add_after(key_of(budget), _BATCH)
 
     def _scaled(self, old: Plain, new: Plain) -> None:
-        if spec(old).get("replicas") == spec(new).get("replicas"):
-            return
-        for owner in (new, *self._scales["ReplicaSet"].by_index(WORKLOAD, uid(new))):
+        if spec(old).get("replicas") != spec(new).get("replicas"):
+            self._enqueue_above(new)
+
+    def _enqueue_above(self, workload: Plain) -> None:
+        """Budgets over pods of the workload."""
+        for owner in (workload, *self._scales["ReplicaSet"].by_index(WORKLOAD, uid(workload))):
             for key in sorted(self._by_owner.get(uid(owner), ())):
                 self.loop.add_after(key, _BATCH)
 
-    def _scale_of(self, where: str, owner: tuple[str, str, str]) -> tuple[str, int] | None:
-        kind, owner_name, owner_uid = owner
-        informer = self._scales.get(kind)
-        workload = informer.get(f"{where}/{owner_name}") if informer is not None else None
-        if workload is None or uid(workload) != owner_uid:
+    # How large the workloads behind pods want to be.
+
+    async def _scale(self, budget: Plain, covered: Covered) -> int:
+        sizes: dict[str, int] = {}
+        for owner in [*covered.owners]:
+            if owner is None:
+                continue
+            found = await self._scale_of(namespace(budget), owner)
+            if found is None:
+                raise _NoScale(f'found no controllers for pod "{covered.pod_of(owner)}"')
+            sizes[found[0]] = found[1]
+        if None in covered.owners:
+            self._recorder.event(budget, "Warning", "UnmanagedPods", decisions.unmanaged(budget))
+        return sum(sizes.values())
+
+    async def _scale_of(self, where: str, owner: Owner) -> tuple[str, int] | None:
+        """The UID and wanted size of the workload behind pods; None when it is gone."""
+        informer = self._scales.get(owner.kind) if owner.apiVersion.startswith("apps/") else None
+        if informer is None:
+            return await self._asked_scale(where, owner)
+        workload = informer.get(f"{where}/{owner.name}")
+        if workload is None or uid(workload) != owner.uid:
             return None
         above = controller_of(workload)
-        if above is not None and above["kind"] == "Deployment":
-            deployment = self._scales["Deployment"].get(f"{where}/{above['name']}")
-            if deployment is not None and uid(deployment) == above["uid"]:
-                workload = deployment
+        if owner.kind == "ReplicaSet" and same_owner(above, "Deployment", "apps"):
+            assert above is not None
+            workload = self._scales["Deployment"].get(f"{where}/{above['name']}")
+            if workload is None or uid(workload) != above["uid"]:
+                return None
         return uid(workload), int(spec(workload).get("replicas", 1))
 
+    async def _asked_scale(self, where: str, owner: Owner) -> tuple[str, int] | None:
+        """Of any kind that has a scale: only the server knows."""
+        resource = self._served.resource_of(owner.apiVersion, owner.kind)
+        if resource is None:
+            await self._served.all()
+            resource = self._served.resource_of(owner.apiVersion, owner.kind)
+        if resource is None:
+            raise _NoScale(f'no matches for kind "{owner.kind}" in version "{owner.apiVersion}"')
+        try:
+            scale = await self._client.get_plain(resource, owner.name, namespace=where, subresource="scale")
+        except StatusError as error:
+            if error.code != 404:
+                raise
+            if not await self._exists(where, owner, resource):
+                return None
+            kind = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
+            raise _NoScale(f"{kind} does not implement the scale subresource") from error
+        return (uid(scale), int(spec(scale).get("replicas", 0))) if uid(scale) == owner.uid else None
+
+    async def _exists(self, where: str, owner: Owner, resource: Resource) -> bool:
+        try:
+            return uid(await self._client.get_plain(resource, owner.name, namespace=where)) == owner.uid
+        except StatusError as error:
+            if error.code != 404:
+                raise
+            return False
+
     async def reconcile(self, key: str) -> float | None:
+        if key.startswith("pod:"):
+            return await self._spare(key[4:])
         budget = self._budgets.get(key)
         if budget is None:
             return None
         covered, where, now = self._covered[uid(budget)], namespace(budget), self._clock.now()
         if not covered.healthy:
             self._recorder.event(budget, "Normal", "NoPods", "No matching pods found")
-        counted = measure(
+        try:
+            scale = await self._scale(budget, covered) if decisions.needs_scale(budget) else 0
+        except _NoScale as error:
+            text = f"Failed to calculate the number of expected pods: {error}"
+            self._recorder.event(budget, "Warning", "CalculateExpectedPodCountFailed", text)
+            await self._write(budget, decisions.failed_status(budget, str(error), now))
+            return None
+        counted = decisions.measure(
             budget,
             covered,
-            lambda owner: self._scale_of(where, owner),
+            scale,
             lambda pod: (found := self._pods.get(f"{where}/{pod}")) is None or deleting(found),
             now,
         )
-        patch = status_patch(status(budget), next_status(budget, counted, now))
-        if patch is not None:
-            # The eviction API writes this status too: never over a grant that we have not seen.
-            patch["metadata"] = {"resourceVersion": budget["metadata"]["resourceVersion"], "uid": uid(budget)}
-            self._budgets.observe(
-                await self._client.patch_plain(
-                    BUDGETS, name(budget), patch, namespace=namespace(budget), subresource="status"
-                )
-            )
+        await self._write(budget, decisions.next_status(budget, counted, now))
         return counted.recheck
+
+    async def _write(self, budget: Plain, new: Plain) -> None:
+        patch = status_patch(status(budget), new)
+        if patch is None:
+            return
+        # The eviction API writes this status too: never over a grant that we have not seen.
+        patch["metadata"] = {"resourceVersion": budget["metadata"]["resourceVersion"], "uid": uid(budget)}
+        self._budgets.observe(
+            await self._client.patch_plain(
+                BUDGETS, name(budget), patch, namespace=namespace(budget), subresource="status"
+            )
+        )
+
+    async def _spare(self, key: str) -> float | None:
+        """A pod that was to be disrupted, but lives on, loses the mark."""
+        pod = self._pods.get(key)
+        left = decisions.stale_in(pod, self._clock.now()) if pod is not None else None
+        if pod is None or left is None or left > 0:
+            return left
+        entry = {
+            "type": "DisruptionTarget",
+            "status": "False",
+            "reason": None,
+            "message": None,
+            "lastTransitionTime": format_time(self._clock.now()),
+        }
+        patch = {"metadata": {"uid": uid(pod)}, "status": {"conditions": [entry]}}
+        patched = await self._client.patch_plain(
+            PODS, name(pod), patch, namespace=namespace(pod), kind="strategic", subresource="status"
+        )
+        self._pods.observe(patched)
+        return None
+
+
+class _NoScale(Exception):
+    """Nobody can say how many pods there should be; the text goes into an event and a condition."""
 
 
 def _pair(budget: Plain) -> str:

@@ -1,7 +1,7 @@
 """Quotas and disruption budgets."""
 
 import pytest
-from lightkube.models.core_v1 import Pod, ResourceQuota
+from lightkube.models.core_v1 import Event, Pod, ResourceQuota
 from lightkube.models.policy_v1 import PodDisruptionBudget
 
 from drakit.api import quotas
@@ -136,3 +136,80 @@ def test_granted_eviction_counts_until_the_pod_is_gone(play) -> None:
         assert not status.get("disruptedPods")
 
     play(story, "disruption-controller", "replicaset-controller")
+
+
+def _events(events: list[Plain], reason: str) -> list[str]:
+    return [event["message"] for event in events if event["reason"] == reason]
+
+
+def test_budget_over_pods_without_workload_says_that_a_share_means_nothing(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.pod("lonely", labels={"app": "rs"}))
+        await cluster.create(budget(maxUnavailable=1))
+        await run_pods(cluster)
+        await cluster.settle(2)
+        status = (await cluster.get(PodDisruptionBudget, "b"))["status"]
+        assert (status["currentHealthy"], status["expectedPods"], status["disruptionsAllowed"]) == (1, 0, 0)
+        (text,) = set(_events(await cluster.list(Event), "UnmanagedPods"))
+        selector = (
+            "&LabelSelector{MatchLabels:map[string]string{app: rs,},MatchExpressions:[]LabelSelectorRequirement{},}"
+        )
+        assert f"(selector: {selector}) were found to be unmanaged" in text
+
+    play(story, "disruption-controller")
+
+
+def test_share_of_a_workload_that_has_no_scale_is_not_guessed(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.job("j", parallelism=2, completions=2))
+        await cluster.create({**budget(maxUnavailable=1), "spec": {**_JOB_PODS, "maxUnavailable": 1}})
+        await cluster.settle(1)
+        await run_pods(cluster)
+        await cluster.settle(2)
+        status = (await cluster.get(PodDisruptionBudget, "b"))["status"]
+        assert (status["currentHealthy"], status["disruptionsAllowed"]) == (0, 0)
+        (entry,) = status["conditions"]
+        text = "jobs.batch does not implement the scale subresource"
+        assert (entry["reason"], entry["message"]) == ("SyncFailed", text)
+        told = _events(await cluster.list(Event), "CalculateExpectedPodCountFailed")
+        assert f"Failed to calculate the number of expected pods: {text}" in told
+        await cluster.patch(PodDisruptionBudget, "b", {"spec": {"maxUnavailable": None, "minAvailable": 1}})
+        await cluster.settle(2)
+        status = (await cluster.get(PodDisruptionBudget, "b"))["status"]
+        assert (status["currentHealthy"], status["disruptionsAllowed"]) == (2, 1)
+
+    play(story, "disruption-controller", "job-controller")
+
+
+_JOB_PODS = {"selector": {"matchLabels": {"job-name": "j"}}}
+
+
+def test_budget_without_a_limit_allows_nothing(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.workload("ReplicaSet", "rs", replicas=3))
+        await cluster.create(budget())
+        await cluster.settle(1)
+        await run_pods(cluster)
+        await cluster.settle(1)
+        status = (await cluster.get(PodDisruptionBudget, "b"))["status"]
+        assert (status["currentHealthy"], status["expectedPods"], status["disruptionsAllowed"]) == (3, 0, 0)
+
+    play(story, "disruption-controller", "replicaset-controller")
+
+
+def test_pod_that_was_to_go_and_lives_on_loses_the_mark(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.pod("p"))
+        target = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "m"}
+        stamp = cluster.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        await cluster.patch(
+            Pod, "p", {"status": {"conditions": [{**target, "lastTransitionTime": stamp}]}}, subresource="status"
+        )
+        await cluster.settle(119)
+        (entry,) = (await cluster.get(Pod, "p"))["status"]["conditions"]
+        assert entry["status"] == "True"
+        await cluster.settle(2)
+        (entry,) = (await cluster.get(Pod, "p"))["status"]["conditions"]
+        assert (entry["status"], entry.get("reason"), entry.get("message")) == ("False", None, None)
+
+    play(story, "disruption-controller")
