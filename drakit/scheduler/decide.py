@@ -81,7 +81,7 @@ class Attempt:
             return False
         if not filters.fits_resources(info, node, self.devices.provided):
             return False
-        if self.nominated and not self._leaves_room(node):
+        if self.nominated and self.promised(node) is not None:
             return False
         if self.spread is not None and self.spread.reject(node) is not None:
             return False
@@ -89,17 +89,21 @@ class Attempt:
             return False
         return not self.devices.needed or not self.devices.unavailable(node)
 
-    def _leaves_room(self, node: NodeInfo) -> bool:
-        """Pods of at least this priority that wait for their victims to leave the node count as there (upstream: nominated pods)."""
+    def promised(self, node: NodeInfo) -> Rejection | None:
+        """Pods of at least this priority that wait for their victims to leave the node count as there (upstream: nominated pods);
+        the devices that come free are theirs."""
         waiting = self.nominated.get(node.name)
         if not waiting:
-            return True
-        if self.devices.unallocated and any(other.claims for other in waiting):
-            return False  # the devices that come free are theirs
+            return None
+        if self.devices.unallocated or self.devices.provided:
+            for other in waiting:
+                if self.state.takes_devices(other):
+                    text = f"what comes free on node {node.name} is promised to pod {other.key}"
+                    return Rejection(PLUGIN, (CANNOT_ALLOCATE,), details=text)
         for other in waiting:
             node.add(other)
         try:
-            return filters.dynamic(self.info, node, self.devices.provided) is None
+            return filters.dynamic(self.info, node, self.devices.provided)
         finally:
             for other in waiting:
                 node.remove(other.uid)
@@ -150,9 +154,13 @@ class Attempt:
 
 
 def _nominated_by_node(state: State, info: PodInfo) -> dict[str, list[PodInfo]]:
+    """Whom the pod has to leave room for. Among equals the earlier promise counts, so that two do not wait for each other."""
     found: dict[str, list[PodInfo]] = {}
-    for other, node in state.nominated.values():
-        if other.uid != info.uid and other.priority >= info.priority:
+    earlier = True
+    for uid, (other, node) in state.nominated.items():
+        if uid == info.uid:
+            earlier = False
+        elif other.priority > info.priority or (earlier and other.priority == info.priority):
             found.setdefault(node, []).append(other)
     return found
 
@@ -302,8 +310,8 @@ def diagnose(attempt: Attempt) -> Diagnosis:
 
 def _dynamic_rejection(attempt: Attempt, node: NodeInfo) -> Rejection | None:
     rejection = filters.dynamic(attempt.info, node, attempt.devices.provided)
-    if rejection is None and attempt.nominated and not attempt._leaves_room(node):
-        rejection = Rejection("NodeResourcesFit", ("Too many pods",), resolvable=True)
+    if rejection is None and attempt.nominated:
+        rejection = attempt.promised(node)
     if rejection is None and attempt.spread is not None:
         rejection = attempt.spread.reject(node)
     if rejection is None and attempt.neighbours is not None:

@@ -88,6 +88,10 @@ class PodDevices:
                 self.unallocated.append(claim)
         self._variants: dict[frozenset[str], Variant] = {}
 
+    def of(self, info: PodInfo) -> PodDevices:
+        """The devices of another pod, seen from the same decision."""
+        return PodDevices(self._state, info, self._now, self._new_uid)
+
     @property
     def needed(self) -> bool:
         return bool(self.claims or self.provided)

@@ -65,6 +65,11 @@ def devices_changed(queue: SchedulingQueue, now: float) -> None:
     queue.wake((DEVICES,), lambda waiting: True, now)
 
 
+def promise_over(queue: SchedulingQueue, now: float) -> None:
+    """Devices or room that had been promised to another pod are open to all again, or what it left over is."""
+    queue.wake((DEVICES, "NodeResourcesFit"), lambda waiting: True, now)
+
+
 def classes_changed(queue: SchedulingQueue, resources: set[str], now: float) -> None:
     """A class came or changed; with an extendedResourceName it also turns counts into devices."""
     queue.wake(

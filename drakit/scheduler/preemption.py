@@ -20,15 +20,16 @@ from drakit.allocator import Failure
 from drakit.scheduler import filters
 from drakit.scheduler.claims import PLUGIN, allocation_of, reserved_for, uid_of
 from drakit.scheduler.decide import Attempt
-from drakit.scheduler.devices import Variant
+from drakit.scheduler.devices import Rejected, Variant
 from drakit.scheduler.nodes import NodeInfo
-from drakit.scheduler.outcome import NO_VICTIMS, Diagnosis, preemption_message
+from drakit.scheduler.outcome import NO_VICTIMS, Diagnosis, SchedulingError, preemption_message
 from drakit.scheduler.pods import PodInfo, is_deleting
 from drakit.scheduler.selectors import label_selector_matches
-from drakit.scheduler.state import State
+from drakit.scheduler.state import State, disruptions_allowed
 
 MAX_NODES = 100  # candidates examined (upstream: 10 % of the nodes, at least 100)
 EPOCH = datetime.min.replace(tzinfo=UTC)
+LOWEST = -(1 << 31)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ def preempt(attempt: Attempt, diagnosis: Diagnosis) -> tuple[Preemption | None, 
     lowest = min((pod.priority for node in state.nodes for pod in node.pods.values()), default=None)
     statuses: dict[str, str] = {}
     candidates: list[Preemption] = []
+    protected: Preemption | None = None
     for name, rejection in diagnosis.rejections.items():
         by_devices = rejection.plugin == PLUGIN and not rejection.resolvable
         if not rejection.resolvable and not by_devices:
@@ -54,12 +56,17 @@ def preempt(attempt: Attempt, diagnosis: Diagnosis) -> tuple[Preemption | None, 
         if lowest is not None and lowest < info.priority and len(candidates) < MAX_NODES:
             found = _victims_on(attempt, state.nodes.by_name[name])
             if found is not None and by_devices and found.violations:
+                protected = protected or found
                 found = None
         if found is not None:
             candidates.append(found)
         elif not by_devices:
             statuses[name] = NO_VICTIMS
     if not candidates:
+        if protected is not None:
+            names = ", ".join(victim.key for victim in protected.victims if not is_deleting(victim.pod))
+            text = f"pods {names} could make room on node {protected.node}, but a disruption budget protects them"
+            diagnosis.advice = f"{diagnosis.advice}; {text}" if diagnosis.advice else text
         return None, preemption_message(diagnosis.total_nodes, statuses)
     return min(candidates, key=_cost), ""
 
@@ -79,13 +86,14 @@ def _ineligible(state: State, info: PodInfo) -> str | None:
 
 def _cost(candidate: Preemption) -> tuple[Any, ...]:
     """Upstream's order: broken budgets, highest victim, sum of priorities, number, and the younger victims' node first."""
-    priorities = [victim.priority for victim in candidate.victims]
-    top = max(priorities)
-    earliest = min((_started(v) for v in candidate.victims if v.priority == top), default=EPOCH)
+    going = [victim for victim in candidate.victims if not is_deleting(victim.pod)]  # the others leave anyway
+    priorities = [victim.priority for victim in going]
+    top = max(priorities, default=LOWEST)
+    earliest = min((_started(v) for v in going if v.priority == top), default=EPOCH)
     return (
         candidate.violations,
         top,
-        sum(priority + (1 << 31) for priority in priorities),
+        sum(priority - LOWEST for priority in priorities),
         len(priorities),
         -earliest.timestamp() if earliest != EPOCH else 0,
     )
@@ -105,7 +113,9 @@ def _victims_on(attempt: Attempt, node: NodeInfo) -> Preemption | None:
     if not lower:
         return None
     lower.sort(key=lambda pod: (-pod.priority, _started(pod)))
-    violating, others = _split_by_budgets(lower, state.budgets.values())
+    staying = [pod for pod in lower if not is_deleting(pod.pod)]  # the others leave anyway: they are spared last
+    violating, others = _split_by_budgets(staying, state.budgets.values())
+    others += [pod for pod in lower if is_deleting(pod.pod)]
     victims = {pod.uid: pod for pod in lower}
     with _without(state, node, victims.values()):
         if not _fits(attempt, node):
@@ -124,6 +134,44 @@ def _victims_on(attempt: Attempt, node: NodeInfo) -> Preemption | None:
 def _fits(attempt: Attempt, node: NodeInfo) -> bool:
     """As `Attempt.accepts` and the allocator, with the node as it is now: spread and affinity are counted afresh upstream; here
     a node they reject for good is no candidate."""
+    if node.name not in attempt.nominated:
+        return _fits_now(attempt, node)
+    with _promises_kept(attempt, node):
+        return _fits_now(attempt, node)
+
+
+@contextmanager
+def _promises_kept(attempt: Attempt, node: NodeInfo) -> Iterator[None]:
+    """With those that wait for the node there already, and their devices taken: a preemption is not to live on another's."""
+    waiting, allocated = attempt.nominated[node.name], attempt.state.allocated
+    taken: list[str] = []
+    for other in waiting:
+        for claim, result in _would_get(attempt, other, node):
+            allocated.assume(uid_of(claim), result)
+            taken.append(uid_of(claim))
+        node.add(other)
+    try:
+        yield
+    finally:
+        for other in waiting:
+            node.remove(other.uid)
+        for uid in taken:
+            allocated.forget(uid)
+
+
+def _would_get(attempt: Attempt, other: PodInfo, node: NodeInfo) -> list[tuple[ResourceClaim, dict[str, Any]]]:
+    try:
+        devices = attempt.devices.of(other)
+    except (Rejected, SchedulingError):
+        return []
+    variant = devices.variant_for(node) if devices.needed else None
+    if not isinstance(variant, Variant) or not variant.claims:
+        return []
+    outcome = devices.allocate(node, variant)
+    return [] if isinstance(outcome, Failure) else list(zip(variant.claims, outcome.results, strict=True))
+
+
+def _fits_now(attempt: Attempt, node: NodeInfo) -> bool:
     devices = attempt.devices
     if filters.dynamic(attempt.info, node, devices.provided) is not None:
         return False
@@ -178,7 +226,7 @@ def _split_by_budgets(
     pods: Sequence[PodInfo], budgets: Iterable[PodDisruptionBudget]
 ) -> tuple[list[PodInfo], list[PodInfo]]:
     """Pods whose deletion a disruption budget no longer allows (counting the earlier ones), and the others."""
-    allowed = [(b, (b.status.disruptionsAllowed if b.status else 0) or 0) for b in budgets]
+    allowed = [(b, disruptions_allowed(b)) for b in budgets]
     left = [count for _, count in allowed]
     violating: list[PodInfo] = []
     others: list[PodInfo] = []

@@ -266,7 +266,7 @@ class Scheduler:
                 return
         self._tracker.binding.discard(info.uid)
         self.metrics.attempted(SCHEDULED, waiting, self.clock.monotonic())
-        self.state.nominated.pop(info.uid, None)
+        self._tracker.withdraw(info.uid)
         self._reporter.placed(info, placement.node)
         current = self._informers.of(Pod).get(info.key)
         if current is None or current.metadata is None or current.metadata.uid != info.uid or is_finished(current):
@@ -333,14 +333,14 @@ class Scheduler:
             found, text = preempt(attempt, diagnosis)
             if found is not None:
                 self.metrics.preemption_victims.observe(len(found.victims))
-                self.state.nominated[info.uid] = (info, found.node)
+                self.state.nominate(info, found.node)
                 self._spawn(self._evict(info, found))
                 nominated = found.node
             elif text:
                 said.append(text)
                 nominated = None if "terminating pod" in text else ""
         if not nominated and nominated is not None:
-            self.state.nominated.pop(info.uid, None)
+            self._tracker.withdraw(info.uid)
         diagnosis.postfilter = ", ".join(part for part in said if part)
         if attempt is not None and not released and nominated == "":
             diagnosis.settled = True

@@ -34,6 +34,10 @@ class Policy:
     clock: Callable[[], float] = monotonic  # bounds one allocator call
 
 
+def disruptions_allowed(budget: PodDisruptionBudget) -> int:
+    return (budget.status.disruptionsAllowed if budget.status else 0) or 0
+
+
 @dataclass(slots=True)
 class State:
     gates: FeatureGates = field(default_factory=FeatureGates.default)
@@ -121,6 +125,21 @@ class State:
         assert namespace.metadata is not None
         assert namespace.metadata.name
         self.namespaces[namespace.metadata.name] = namespace.metadata.labels or {}
+
+    def takes_devices(self, info: PodInfo) -> bool:
+        return bool(info.claims) or bool(self.resources.provided(info.requests))
+
+    def nominate(self, info: PodInfo, node_name: str) -> None:
+        """The pod waits for this node; what comes free there is promised to it."""
+        self.revision += 1
+        self.nominated[info.uid] = (info, node_name)
+
+    def withdraw(self, uid: str) -> bool:
+        """The promise has been kept or is given up; whether there was one."""
+        if self.nominated.pop(uid, None) is None:
+            return False
+        self.revision += 1
+        return True
 
     def place(self, info: PodInfo, node_name: str) -> None:
         self.revision += 1

@@ -23,7 +23,7 @@ from drakit.scheduler.claims import ClaimLookupError, allocation_of, key_of
 from drakit.scheduler.extended import IMPLICIT_PREFIX
 from drakit.scheduler.pods import DEFAULT_SCHEDULER, PodInfo, is_deleting, is_finished
 from drakit.scheduler.queue import SchedulingQueue, Waiting
-from drakit.scheduler.state import State
+from drakit.scheduler.state import State, disruptions_allowed
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ class Tracker:
         assert pod.spec is not None
         node = pod.spec.nodeName or ""
         self.queue.delete(uid)
-        self.state.nominated.pop(uid, None)
+        self.withdraw(uid)
         self.assumed.discard(uid)
         known = self.state.nodes.placed.get(uid)
         if known is not None and known.name == node and _same_needs(known.pods[uid].pod, pod):
@@ -128,7 +128,7 @@ class Tracker:
                 self.groups.join(info)
                 self._wake_group(info.group)
             if info.nominated_node:
-                self.state.nominated[uid] = (info, info.nominated_node)
+                self.state.nominate(info, info.nominated_node)
         else:
             before = waiting.info
             info = before.with_version(pod) if _same_needs(before.pod, pod) else PodInfo(pod)
@@ -184,7 +184,7 @@ class Tracker:
         if (waiting := self.queue.get(uid)) is not None:
             self.groups.leave(waiting.info)
         self.queue.delete(uid)
-        self.state.nominated.pop(uid, None)
+        self.withdraw(uid)
         if uid in self.binding:
             return  # the writes come to an end first, and clean up
         self.assumed.discard(uid)
@@ -196,6 +196,12 @@ class Tracker:
         self.state.displace(uid)
         hints.pod_gone(self.queue, info, node, self.clock.monotonic())
         self._wake()
+
+    def withdraw(self, uid: str) -> None:
+        """A pod that waited for its victims is placed, or wants nothing any more: others had to leave everything there to it."""
+        if self.state.withdraw(uid):
+            hints.promise_over(self.queue, self.clock.monotonic())
+            self._wake()
 
     # -- nodes, devices
 
@@ -247,11 +253,22 @@ class Tracker:
 
     def _budget_set(self, budget: PodDisruptionBudget) -> None:
         assert budget.metadata is not None
-        self.state.budgets[f"{budget.metadata.namespace}/{budget.metadata.name}"] = budget
+        key = f"{budget.metadata.namespace}/{budget.metadata.name}"
+        before = self.state.budgets.get(key)
+        self.state.budgets[key] = budget
+        if before is not None and not disruptions_allowed(before) and disruptions_allowed(budget):
+            self._budget_lifted()
 
     def _budget_gone(self, budget: PodDisruptionBudget) -> None:
         assert budget.metadata is not None
-        self.state.budgets.pop(f"{budget.metadata.namespace}/{budget.metadata.name}", None)
+        known = self.state.budgets.pop(f"{budget.metadata.namespace}/{budget.metadata.name}", None)
+        if known is not None and not disruptions_allowed(known):
+            self._budget_lifted()
+
+    def _budget_lifted(self) -> None:
+        """Pods that were protected may now make room for devices."""
+        self.state.revision += 1
+        self._devices_changed()
 
     # -- claims
 

@@ -8,7 +8,7 @@ import pytest
 from lightkube.models.policy_v1 import PodDisruptionBudget
 
 from drakit.api.typed import from_plain
-from drakit.scheduler.decide import decide
+from drakit.scheduler.decide import Placement, decide
 from drakit.scheduler.outcome import Diagnosis
 from drakit.scheduler.pods import PodInfo
 from drakit.scheduler.preemption import Preemption, preempt
@@ -150,8 +150,64 @@ def test_for_devices_alone_a_budget_is_never_broken() -> None:
 def test_a_pod_that_waits_for_its_victims_keeps_others_off_their_devices() -> None:
     made = full(claim("want"), claim("late"))
     waiting = info("p", priority=10, claims={"c": "want"})
-    made.nominated["pod-p"] = (waiting, "a")
+    made.nominate(waiting, "a")
     outcome, _ = decide(made, info("late", priority=0, claims={"c": "late"}), NOW, uid)
     assert isinstance(outcome, Diagnosis)
+    assert outcome.message() == (
+        "0/1 nodes are available: 1 cannot allocate all claims. [what comes free on node a is promised to pod ns/p]"
+    )
     outcome, _ = decide(made, info("later", priority=20, claims={"c": "late"}), NOW, uid)
     assert not isinstance(outcome, Diagnosis)
+
+
+def crowded(*, protect: str = "") -> State:
+    """Two devices held by pods of low priority; pod p, of high priority, waits for the first to come free."""
+    made = full(holding("c1", "gpu-0", "one"), holding("c2", "gpu-1", "two"), claim("want"), claim("more"))
+    for name, held in (("one", "c1"), ("two", "c2")):
+        labels = {"app": "db"} if name == protect else {}
+        run(made, name, "a", priority=1, claims={"c": held}, labels=labels)
+    if protect:
+        made.budgets["ns/b"] = budget(0)
+    made.nominate(info("p", priority=10, claims={"c": "want"}), "a")
+    return made
+
+
+def test_a_preemption_does_not_count_on_devices_promised_to_another() -> None:
+    found, _ = ask(crowded(), info("q", priority=10, claims={"c": "more"}))
+    assert victims(found) == ["one", "two"]  # the first for p
+
+
+def test_a_promise_to_another_does_not_let_a_budget_be_broken() -> None:
+    made = crowded(protect="two")
+    outcome, attempt = decide(made, info("q", priority=10, claims={"c": "more"}), NOW, uid)
+    assert isinstance(outcome, Diagnosis)
+    assert attempt is not None
+    assert preempt(attempt, outcome)[0] is None
+    assert outcome.advice == "pods ns/one, ns/two could make room on node a, but a disruption budget protects them"
+
+
+def test_pods_that_leave_already_are_victims_before_any_other() -> None:
+    made = full(holding("c1", "gpu-0", "one"), holding("c2", "gpu-1", "two"), claim("want"))
+    run(made, "one", "a", priority=5, claims={"c": "c1"})
+    going = info("two", priority=9, claims={"c": "c2"})
+    assert going.pod.metadata is not None
+    going.pod.metadata.deletionTimestamp = NOW
+    made.place(going, "a")
+    found, _ = ask(made, info("p", priority=10, claims={"c": "want"}))
+    assert victims(found) == ["two"]
+
+
+def test_of_two_that_wait_for_the_same_node_the_first_is_served() -> None:
+    made = full(claim("want"), claim("more"))
+    first, second = info("p", priority=10, claims={"c": "want"}), info("q", priority=10, claims={"c": "more"})
+    made.nominate(first, "a")
+    made.nominate(second, "a")
+    assert isinstance(decide(made, second, NOW, uid)[0], Diagnosis)
+    assert isinstance(decide(made, first, NOW, uid)[0], Placement)
+
+
+def test_an_extended_resource_is_promised_too() -> None:
+    made = state(node("a"), slice_("a", 1), device_class(resource="example.com/gpu"), claim("late"))
+    made.nominate(info("p", priority=10, requests={"example.com/gpu": "1"}), "a")
+    outcome, _ = decide(made, info("late", claims={"c": "late"}), NOW, uid)
+    assert isinstance(outcome, Diagnosis)
