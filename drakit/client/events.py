@@ -140,12 +140,14 @@ class EventRecorder:
         similar = self._similar.get(alike)
         if similar is None or now - similar.since > _SIMILAR_WINDOW:
             similar = _Similar(set(), now)
-        if len(similar.messages) < _SIMILAR_LIMIT:
-            similar.messages.add(message)
+        similar.since = now
+        similar.messages.add(message)
         self._similar.put(alike, similar)
         key: tuple[Any, ...] = (*alike, message)
+        reporter = self.component
         if len(similar.messages) >= _SIMILAR_LIMIT:
-            key = alike  # from now on one event stands for all of them
+            similar.messages.discard(message)  # those that came first go on counting for themselves
+            key, reporter = alike, ""  # one event stands for all others
             message = f"(combined from similar events): {message}"
         stamp = _seconds(self._clock.now())
         known = self._written.get(key)
@@ -158,7 +160,7 @@ class EventRecorder:
             "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": namespace},
             "involvedObject": reference, "reason": reason, "message": message[:_NOTE_LIMIT], "type": type,
             "firstTimestamp": stamp, "lastTimestamp": stamp, "count": 1,
-            "source": {"component": self.component}, "reportingComponent": self.component, "reportingInstance": "",
+            "source": {"component": self.component}, "reportingComponent": reporter, "reportingInstance": "",
         }  # fmt: skip
         self._first(key, _Written(CORE_EVENTS, namespace, name, 1, now, body))
 

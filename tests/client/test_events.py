@@ -83,6 +83,18 @@ def test_many_similar_events_become_one() -> None:
     assert len(events) == 10
     combined = [event for event in events if event["message"].startswith("(combined from similar events): ")]
     assert [event["count"] for event in combined] == [11]
+    assert combined[0]["reportingComponent"] == ""  # as client-go's aggregator writes it
+
+
+def test_what_came_before_the_combined_event_goes_on_counting() -> None:
+    async def body(recorder: EventRecorder, log: Log, clock: VirtualClock) -> None:
+        for number in range(12):
+            recorder.event(POD, "Normal", "Created", f"pod {number}")
+        recorder.event(POD, "Normal", "Created", "pod 3")
+
+    counts = {event["message"]: event["count"] for event in told(body)}
+    assert counts["pod 3"] == 2
+    assert counts["(combined from similar events): pod 11"] == 3
 
 
 def test_one_source_cannot_flood() -> None:
