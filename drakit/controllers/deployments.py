@@ -292,9 +292,7 @@ class DeploymentController:
         if rollout.annotations_of(obj).get(rollout.REVISION) == text:
             return obj
         patch = {"metadata": {"annotations": {rollout.REVISION: text}}}
-        patched = await self._client.patch_plain(DEPLOYMENTS, name(obj), patch, namespace=namespace(obj))
-        self._deployments.observe(patched)
-        return patched
+        return await self._patch_status(obj, patch)  # there it makes no new generation
 
     async def _patch_status(self, obj: Plain, patch: Plain) -> Plain:
         patched = await self._client.patch_plain(

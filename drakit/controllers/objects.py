@@ -147,7 +147,7 @@ def set_condition(conditions: Iterable[Plain], new: Plain, now: datetime) -> lis
 
 
 def conditions_patch(obj: Plain, entries: Iterable[Plain]) -> Plain:
-    """What a strategic patch of `status` says to set these conditions where they stand, and new ones at the end, as a writer of the list would."""
+    """What a strategic patch of `status` says to set conditions where they stand, and new ones at the end."""
     entries = list(entries)
     order = [entry["type"] for entry in status(obj).get("conditions") or ()]
     order += [entry["type"] for entry in entries if entry["type"] not in order]

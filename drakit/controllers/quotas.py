@@ -1,7 +1,7 @@
 """ResourceQuota status: what each quota limits and how much of it is used. Admission counts up; here the sum is put right.
 
 Each quota keeps a running sum: a change of an object costs its own usage, however many others there are. Only a new or changed quota
-counts its whole namespace.
+counts its whole namespace. Kinds that are seldom limited are followed once a quota names them.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from drakit.api.quantity import Quantity
 from drakit.client import Informer, Plain, Resource, resource_of
 from drakit.controllers.loop import Context, ControlLoop
 from drakit.controllers.objects import key_of, name, namespace, spec, status, status_patch, uid
+from drakit.controllers.served import Served
 
 __all__ = ["QuotaController", "Tally"]
 
@@ -37,6 +38,7 @@ _COUNTED = (
     DaemonSet,
 )
 _BATCH = 0.1  # many changes are written together
+_DISCOVER = "resources"  # the queue key for looking at what the server serves
 
 
 class Tally:
@@ -85,7 +87,8 @@ class QuotaController:
     name = "resourcequota-controller"
 
     def __init__(self, context: Context) -> None:
-        self._client = context.client
+        self._client, self._informers = context.client, context.informers
+        self._served = Served(context.client, context.gates)
         self.loop = ControlLoop("resource_quota", self.reconcile, context, workers=5)
         informers = context.informers
         self._tallies: dict[str, dict[str, Tally]] = {}  # namespace -> quota -> its sum
@@ -97,7 +100,6 @@ class QuotaController:
             informers.plain(model) for model in (*filter(_known, _COUNTED), ResourceQuota)
         ]
         for informer in self._objects:
-            informer.add_index("namespace", lambda obj: (namespace(obj),), fixed=True)
             self._follow(informer)
         self._classes.add_handler(self._class_changed, lambda _, new: self._class_changed(new), self._class_changed)
         self._quotas.add_handler(self._count_anew, self._quota_updated, self._quota_removed)
@@ -107,6 +109,7 @@ class QuotaController:
 
     def _follow(self, informer: Informer[Plain]) -> None:
         resource = informer.resource
+        informer.add_index("namespace", lambda obj: (namespace(obj),), fixed=True)
 
         def put(obj: Plain) -> None:
             if not self._tallies:
@@ -140,6 +143,20 @@ class QuotaController:
                     tally.put(informer.resource, obj, self._extended, self._pod_of(informer.resource, obj))
         self._tallies.setdefault(namespace(quota), {})[key_of(quota)] = tally
         self.loop.add(key_of(quota))
+        followed = [informer.resource for informer in self._objects]
+        if any(not any(quotas.counts(each, of.group, of.plural) for of in followed) for each in tally.limited):
+            self.loop.add(_DISCOVER)
+
+    async def _discover(self) -> None:
+        """Follow the other kinds that quotas name."""
+        known = {(informer.resource.group, informer.resource.plural) for informer in self._objects}
+        tallies = [tally for each in self._tallies.values() for tally in each.values()]
+        for resource in await self._served.collectable():
+            new = resource.namespaced and (resource.group, resource.plural) not in known
+            if new and any(tally.counts(resource) for tally in tallies):
+                informer = self._informers.plain(resource)
+                self._objects.append(informer)
+                self._follow(informer)
 
     def _quota_updated(self, old: Plain, new: Plain) -> None:
         if spec(old) != spec(new):
@@ -165,6 +182,9 @@ class QuotaController:
                 self._count_anew(quota)
 
     async def reconcile(self, key: str) -> float | None:
+        if key == _DISCOVER:
+            await self._discover()
+            return None
         quota = self._quotas.get(key)
         tally = self._tallies.get(key.partition("/")[0], {}).get(key)
         if quota is None or tally is None:

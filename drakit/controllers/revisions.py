@@ -9,14 +9,17 @@ from lightkube.models.apps_v1 import ControllerRevision
 
 from drakit.api.errors import StatusError
 from drakit.client import Client, Informer, Informers, resource_of
+from drakit.client.resources import resource_of_plain
 from drakit.controllers.objects import Plain, controller_reference, key_of, labels, name, namespace, spec, uid
-from drakit.controllers.pods import WORKLOAD, child_states
-from drakit.controllers.rollout import fnv32, safe_encode
+from drakit.controllers.pods import WORKLOAD, adopt_and_release, child_states, orphans_of
+from drakit.controllers.rollout import annotations_of, fnv32, safe_encode
 
 __all__ = ["REVISION_LABEL", "History", "revision_of_pod", "template_of"]
 
 REVISIONS = resource_of(ControllerRevision)
 REVISION_LABEL = "controller-revision-hash"
+# On the revisions themselves StatefulSets have another one: their pods carry the revision's whole name under the first.
+_HASH_LABELS = {"StatefulSet": "controller.kubernetes.io/hash"}
 
 
 def revision_of_pod(pod: Plain) -> str:
@@ -52,6 +55,8 @@ class History:
 
     async def current(self, owner: Plain, collisions: int) -> Plain:
         """The revision of the owner's template; made, or moved to the end of the history, when it is not the last."""
+        if orphans_of(self.revisions, owner):  # of a set of this name that was deleted without its pods
+            await adopt_and_release(self._client, self.revisions, owner, resource_of_plain(owner))
         known = self.of(owner)
         data = _data(owner)
         newest = _number(known[-1]) + 1 if known else 1
@@ -76,7 +81,8 @@ class History:
             "metadata": {
                 "name": f"{name(owner)[:223]}-{digest}",
                 "namespace": namespace(owner),
-                "labels": {**wanted, REVISION_LABEL: digest},
+                "labels": {**wanted, _HASH_LABELS.get(owner["kind"], REVISION_LABEL): digest},
+                **({"annotations": dict(annotations_of(owner))} if annotations_of(owner) else {}),
                 "ownerReferences": [controller_reference(owner)],
             },
             "data": data,
@@ -95,10 +101,12 @@ class History:
         return created
 
     async def truncate(self, owner: Plain, live: Collection[str]) -> None:
-        """Delete the oldest revisions that no pod uses, beyond revisionHistoryLimit."""
+        """Delete the oldest revisions that no pod uses, beyond revisionHistoryLimit; for DaemonSets those in use count too."""
         limit = spec(owner).get("revisionHistoryLimit", 10)
-        unused = [revision for revision in self.of(owner) if name(revision) not in live]
-        for revision in unused[: max(0, len(unused) - limit)]:
+        known = self.of(owner)
+        unused = [revision for revision in known if name(revision) not in live]
+        old = len(known) - 1 if owner["kind"] == "DaemonSet" else len(unused)
+        for revision in unused[: max(0, old - limit)]:
             try:
                 answer = await self._client.delete(
                     REVISIONS, name(revision), namespace=namespace(owner), uid=uid(revision)

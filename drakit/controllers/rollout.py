@@ -178,18 +178,18 @@ class Deployment:
     def _shrink_old(self, new: Plain) -> dict[str, int]:
         active = [old for old in self.old_sets if replicas(old) > 0]
         minimum = self.wanted - self.max_unavailable
-        unavailable_new = replicas(new) - status(new).get("availableReplicas", 0)
+        unavailable_new = replicas(new) - _available(new)
         budget = sum(map(replicas, self.sets)) - minimum - unavailable_new
         if not active or budget <= 0:
             return {}
         sizes = {name(old): replicas(old) for old in active}
         for old in active:  # first the pods that do not work anyway
-            broken = replicas(old) - status(old).get("availableReplicas", 0)
+            broken = replicas(old) - _available(old)
             step = min(budget, broken)
             if step > 0:
                 sizes[name(old)] -= step
                 budget -= step
-        available = sum(status(each).get("availableReplicas", 0) for each in (*active, new))
+        available = sum(map(_available, (*active, new)))
         spare = available - minimum
         for old in active:
             step = min(sizes[name(old)], spare)
@@ -436,6 +436,11 @@ def _without(conditions: Iterable[Plain], kind: str) -> list[Plain]:
 
 def _named(sets: Iterable[Plain], wanted: str) -> Plain:
     return next(each for each in sets if name(each) == wanted)
+
+
+def _available(replica_set: Plain) -> int:
+    """As its status says, but no more than it shall have: the pods of a set that was made smaller a moment ago are as good as gone."""
+    return min(int(status(replica_set).get("availableReplicas", 0)), replicas(replica_set))
 
 
 def _total(sets: Iterable[Plain], field: str) -> int:

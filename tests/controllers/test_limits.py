@@ -213,3 +213,24 @@ def test_pod_that_was_to_go_and_lives_on_loses_the_mark(play) -> None:
         assert (entry["status"], entry.get("reason"), entry.get("message")) == ("False", None, None)
 
     play(story, "disruption-controller")
+
+
+def test_quota_counts_kinds_that_are_seldom_limited(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "spec": {"minAvailable": 1}}
+        await cluster.create({**budget, "metadata": {"name": "before"}})
+        hard = {"count/poddisruptionbudgets.policy": "3", "services": "2"}
+        await cluster.create(
+            {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": hard}}
+        )
+        await cluster.settle(1)
+        await cluster.create({**budget, "metadata": {"name": "after"}})
+        await cluster.settle(1)
+        used = (await cluster.get(ResourceQuota, "q"))["status"]["used"]
+        assert used == {"count/poddisruptionbudgets.policy": "2", "services": "0"}
+        await cluster.delete(PodDisruptionBudget, "before")
+        await cluster.settle(1)
+        used = (await cluster.get(ResourceQuota, "q"))["status"]["used"]
+        assert used["count/poddisruptionbudgets.policy"] == "1"
+
+    play(story, "resourcequota-controller")

@@ -8,6 +8,7 @@ from lightkube.models.core_v1 import Event, Node, Pod
 
 from drakit.client import Plain
 from drakit.controllers.replicasets import deletion_order
+from drakit.controllers.rollout import Deployment as Decisions
 from drakit.controllers.rollout import proportional_sizes
 from tests.controllers import objects as make
 from tests.controllers.cluster import Cluster
@@ -332,11 +333,11 @@ def test_statefulset_goes_in_order(play) -> None:
         events = sorted(await cluster.list(Event), key=lambda event: int(event["metadata"]["resourceVersion"]))
         told = [event["message"].split()[:3] for event in events if event["reason"].startswith("Successful")]
         assert told == [
-            ["create", "Pod", "s-0"],
-            ["create", "Pod", "s-1"],
-            ["create", "Pod", "s-2"],
-            ["delete", "Pod", "s-2"],
-            ["delete", "Pod", "s-1"],
+            ["Create", "Pod", "s-0"],
+            ["Create", "Pod", "s-1"],
+            ["Create", "Pod", "s-2"],
+            ["Delete", "Pod", "s-2"],
+            ["Delete", "Pod", "s-1"],
         ]
 
     play(story, STATEFUL_SETS)
@@ -451,3 +452,84 @@ def test_daemon_leaves_a_node_that_it_does_not_tolerate(play) -> None:
         assert await names(cluster) == []
 
     play(story, DAEMON_SETS)
+
+
+# As a real cluster answered.
+
+
+def test_annotations_of_a_deployment_make_a_generation_but_its_revision_does_not(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.workload("Deployment", "d", replicas=1))
+        await run_until_quiet(cluster)
+        first = await cluster.get(Deployment, "d")
+        assert first["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "1"
+        assert first["metadata"]["generation"] == 1
+        await cluster.patch(Deployment, "d", {"metadata": {"annotations": {"kubernetes.io/change-cause": "because"}}})
+        await run_until_quiet(cluster)
+        second = await cluster.get(Deployment, "d")
+        assert (second["metadata"]["generation"], second["status"]["observedGeneration"]) == (2, 2)
+        (replica_set,) = await cluster.list(ReplicaSet)
+        assert replica_set["metadata"]["annotations"]["kubernetes.io/change-cause"] == "because"
+
+    play(story, DEPLOYMENTS, REPLICA_SETS)
+
+
+def test_pods_that_a_set_has_just_lost_do_not_count_as_available() -> None:
+    """Scaled from 15 to 6 in the middle of a rollout: the old set shall have 5, but its status still tells of 8."""
+    update = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 3, "maxUnavailable": 2}}
+    template: Plain = {"metadata": {"labels": {"v": "2"}}, "spec": {}}
+    deployment: Plain = {
+        "metadata": {"name": "d"},
+        "spec": {"replicas": 6, "strategy": update, "template": template},
+    }
+    old: Plain = {
+        "metadata": {"name": "old", "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"replicas": 5, "template": {"metadata": {"labels": {"v": "1"}}, "spec": {}}},
+        "status": {"replicas": 11, "availableReplicas": 8},
+    }
+    new: Plain = {
+        "metadata": {"name": "new", "creationTimestamp": "2026-01-01T00:01:00Z"},
+        "spec": {"replicas": 4, "template": template},
+        "status": {"replicas": 7},
+    }
+    assert Decisions(deployment, [old, new]).sizes_rolling() == {"old": 4}
+
+
+@pytest.mark.parametrize(
+    ("kind", "controller", "label"),
+    [
+        pytest.param("StatefulSet", STATEFUL_SETS, "controller.kubernetes.io/hash", id="statefulset"),
+        pytest.param("DaemonSet", DAEMON_SETS, "controller-revision-hash", id="daemonset"),
+    ],
+)
+def test_revision_has_the_labels_and_annotations_that_kubectl_reads(
+    play, kind: str, controller: str, label: str
+) -> None:
+    async def story(cluster: Cluster) -> None:
+        owner = make.workload(kind, "w", **({"serviceName": "svc"} if kind == "StatefulSet" else {}))
+        owner["metadata"]["annotations"] = {"kubernetes.io/change-cause": "because"}
+        await cluster.create(owner)
+        await cluster.settle()
+        (revision,) = await cluster.list(ControllerRevision)
+        metadata = revision["metadata"]
+        assert metadata["annotations"]["kubernetes.io/change-cause"] == "because"
+        assert metadata["labels"] == {"app": "w", label: metadata["name"].removeprefix("w-")}
+
+    play(story, controller)
+
+
+def test_revisions_left_behind_are_taken_over(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.workload("StatefulSet", "s", replicas=1, serviceName="svc"))
+        await run_until_quiet(cluster)
+        await cluster.delete(StatefulSet, "s", propagation="Orphan")
+        await cluster.settle()
+        (left,) = await cluster.list(ControllerRevision)
+        assert not left["metadata"].get("ownerReferences")
+        again = await cluster.create(make.workload("StatefulSet", "s", replicas=1, serviceName="svc"))
+        await run_until_quiet(cluster)
+        (revision,) = await cluster.list(ControllerRevision)
+        assert [owner["uid"] for owner in revision["metadata"]["ownerReferences"]] == [again["metadata"]["uid"]]
+        assert revision["metadata"]["uid"] == left["metadata"]["uid"]
+
+    play(story, STATEFUL_SETS, "garbage-collector-controller")

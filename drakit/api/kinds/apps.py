@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lightkube.models import apps_v1
 
-from drakit.api import formats
+from drakit.api import formats, metadata
 from drakit.api.errors import FieldError
 from drakit.api.kind import Kind, Object, Strategy, Subresource, WriteContext
 from drakit.api.kinds import checks, entry
@@ -151,16 +151,32 @@ def _validate_deployment_update(new: Object, old: Object, ctx: WriteContext) -> 
     return errors + checks.immutable(new["spec"].get("selector"), old["spec"].get("selector"), "spec.selector")
 
 
+def _prepare_deployment_update(new: Object, old: Object, ctx: WriteContext) -> None:
+    """Annotations count as a change: they are copied to the ReplicaSets."""
+    _prepare_update(new, old, ctx)
+    if (new["metadata"].get("annotations") or {}) != (old["metadata"].get("annotations") or {}):
+        new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
+
+
+def _prepare_deployment_status(new: Object, old: Object, ctx: WriteContext) -> None:
+    """The revision is an annotation that comes with the status, so that it makes no new generation."""
+    annotations = new["metadata"].get("annotations")
+    metadata.restrict_to_status(new, old)
+    new["metadata"].pop("annotations", None)
+    if annotations:
+        new["metadata"]["annotations"] = annotations
+
+
 DEPLOYMENT = entry.kind(
     apps_v1.Deployment,
     "deployments",
     Strategy(
         default={"": _default_deployment},
         prepare_for_create=_prepare,
-        prepare_for_update=_prepare_update,
+        prepare_for_update=_prepare_deployment_update,
         validate=_validate_deployment,
         validate_update=_validate_deployment_update,
-        subresources=_STATUS,
+        subresources={"status": Subresource(_prepare_deployment_status, _validate_status)},
         validate_name=formats.name_is(formats.dns_subdomain),
         generation=True,
         reset=("status",),
