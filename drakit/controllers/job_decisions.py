@@ -316,10 +316,16 @@ def ensure_condition(conditions: list[Plain], new: Plain) -> list[Plain]:
     return [*conditions, new] if new["status"] != "False" else conditions
 
 
-def new_results(job: Plain, pods: Iterable[Plain]) -> tuple[list[Plain], list[Plain]]:
-    """Finished pods (with the tracking finalizer) that the status does not list yet: succeeded, failed."""
+def new_results(job: Plain, pods: Iterable[Plain], verdict: Plain | None = None) -> tuple[list[Plain], list[Plain]]:
+    """Pods with the tracking finalizer whose results the status does not list yet: succeeded, failed.
+
+    With the verdict that the Job has failed every pod that has not succeeded counts as failed; once it has enough, those that are
+    stopped count as nothing.
+    """
     listed = status(job).get("uncountedTerminatedPods") or {}
     known = {*(listed.get("succeeded") or ()), *(listed.get("failed") or ())}
+    failing = verdict is not None and verdict["type"] == "FailureTarget"
+    stopping = verdict is not None and verdict.get("reason") == "SuccessPolicy"
     succeeded, failed = [], []
     for pod in pods:
         if uid(pod) in known:
@@ -328,8 +334,9 @@ def new_results(job: Plain, pods: Iterable[Plain]) -> tuple[list[Plain], list[Pl
             index = completion_index(pod)
             if index is None or index >= (spec(job).get("completions") or 0):
                 continue
-        if status(pod).get("phase") == "Succeeded":
+        phase = status(pod).get("phase")
+        if phase == "Succeeded":
             succeeded.append(pod)
-        elif pod_failed(pod, job):
+        elif failing or phase == "Failed" or (not stopping and pod_failed(pod, job)):
             failed.append(pod)
     return succeeded, failed

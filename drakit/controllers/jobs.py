@@ -168,7 +168,7 @@ class JobController:
 
     async def _sync(self, job: Plain) -> float | None:
         now = self._clock.now()
-        terminated = self._pods.by_index(WORKLOAD, f"{uid(job)}:uncounted")
+        terminated = self._uncounted(job)
         new_succeeded, new_failed = decisions.new_results(job, terminated)
         counts = self._counts(job, new_succeeded, new_failed)
         backoff = self._backoff.get(uid(job), Backoff()).after(new_succeeded, new_failed)
@@ -177,6 +177,7 @@ class JobController:
         again = decisions.deadline_left(job, now)
         if verdict is not None:
             failure = await self._delete(job, self._active(job))
+            new_succeeded, new_failed = decisions.new_results(job, self._uncounted(job), verdict)
         elif not deleting(job):
             failure, wait = await self._manage(job, counts, backoff)
             again = min((seconds for seconds in (again, wait) if seconds is not None), default=None)
@@ -194,6 +195,10 @@ class JobController:
 
     def _count(self, job: Plain, state: str) -> int:
         return self._pods.index_count(WORKLOAD, f"{uid(job)}:{state}")
+
+    def _uncounted(self, job: Plain) -> list[Plain]:
+        """Pods that have ended, or are about to, and still have the finalizer."""
+        return self._pods.by_index(WORKLOAD, f"{uid(job)}:uncounted")
 
     def _active(self, job: Plain) -> list[Plain]:
         return self._pods.by_index(WORKLOAD, f"{uid(job)}:active")
@@ -319,7 +324,7 @@ class JobController:
     def _last_failed(self, job: Plain) -> dict[int, Plain]:
         """The failed pod of each index that still has its finalizer: the next pod of the index continues its count."""
         result: dict[int, Plain] = {}
-        for pod in self._pods.by_index(WORKLOAD, f"{uid(job)}:uncounted"):
+        for pod in self._uncounted(job):
             index = decisions.completion_index(pod)
             if index is None or not decisions.pod_failed(pod, job):
                 continue
@@ -371,10 +376,12 @@ class JobController:
         if decisions.indexed(job):
             self._placement(job).done = counts.succeeded_indexes
         held = self._held_back(job, counts, verdict)
-        terminated = self._pods.by_index(WORKLOAD, f"{uid(job)}:uncounted")
+        terminated = self._uncounted(job)
+        if deleting(job):
+            terminated += [pod for pod in self._active(job) if JOB_FINALIZER in finalizers(pod)]
         doomed = [pod for pod in terminated if uid(pod) not in held and self._done_with(job, pod, verdict)]
         answers = await asyncio.gather(*(self._remove_finalizer(pod) for pod in doomed), return_exceptions=True)
-        still = {uid(pod) for pod in self._pods.by_index(WORKLOAD, f"{uid(job)}:uncounted")}
+        still = {uid(pod) for pod in self._uncounted(job)}
         new = _settled(dict(status(job)), still)
         new["terminating"] = self._count(job, "terminating")
         left = new.get("uncountedTerminatedPods") or {}
@@ -451,7 +458,7 @@ class JobController:
         over = verdict is not None or deleting(job)
         if not over and status(pod).get("phase") != "Succeeded" and not decisions.pod_failed(pod, job):
             return False  # still ending
-        to_be_listed = any(decisions.new_results(job, [pod]))
+        to_be_listed = any(decisions.new_results(job, [pod], verdict))
         return not to_be_listed or _counted_without_uid(job, pod)
 
     def _final_status(self, job: Plain, new: Plain, verdict: Plain) -> Plain:
