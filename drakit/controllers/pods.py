@@ -19,6 +19,7 @@ from drakit.controllers.loop import ControlLoop
 from drakit.controllers.objects import (
     Plain,
     condition,
+    conditions_patch,
     controller_of,
     controller_reference,
     deleting,
@@ -354,8 +355,9 @@ async def evict_pod(client: Client, pod: Plain, reason: str, message: str, stamp
         "reason": reason,
         "message": message,
         "lastTransitionTime": stamp,
+        "observedGeneration": pod["metadata"].get("generation", 0),
     }
-    patch = {"metadata": {"uid": uid(pod)}, "status": {"conditions": [target]}}
+    patch = {"metadata": {"uid": uid(pod)}, "status": conditions_patch(pod, [target])}
     try:
         await client.patch_plain(
             PODS, name(pod), patch, namespace=namespace(pod), kind="strategic", subresource="status"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from drakit.controllers.objects import (
@@ -27,7 +27,10 @@ from drakit.controllers.objects import (
 from drakit.controllers.pods import scaled, selector_of
 from drakit.controllers.revisions import revision_of_pod
 
-__all__ = ["Roster", "Step", "decide", "next_status"]
+__all__ = ["POD_INDEX_LABEL", "POD_NAME_LABEL", "Roster", "Step", "decide", "next_status"]
+
+POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
+POD_INDEX_LABEL = "apps.kubernetes.io/pod-index"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class Step:
 
     create: list[tuple[int, bool]] = field(default_factory=list)  # ordinal, whether from the update revision
     delete: list[Plain] = field(default_factory=list)
+    name: list[Plain] = field(default_factory=list)  # adopted pods that lack the labels of their ordinal
 
 
 class Ordinals:
@@ -77,6 +81,7 @@ class Roster:
         self.troubled = Ordinals()  # finished, being deleted, not running or not ready
         self.ripening = Ordinals()  # ready, but not for minReadySeconds yet, as far as we know
         self.lasting: dict[str, Ordinals] = {}  # revision -> pods that are not being deleted
+        self.unnamed = Ordinals()  # without the label that says their name
         self.revisions: Counter[str] = Counter()  # of all pods
         self.ready = 0
         self.strangers: set[str] = set()  # pods that no longer match the selector
@@ -110,6 +115,8 @@ class Roster:
         self.missing.discard(ordinal)
         self.revisions[revision] += 1
         self.ready += ready
+        if labels(pod).get(POD_NAME_LABEL) != name(pod):
+            self.unnamed.add(ordinal)
         if not deleting(pod):
             self.lasting.setdefault(revision, Ordinals()).add(ordinal)
         if deleting(pod) or not ready:
@@ -125,8 +132,8 @@ class Roster:
             return
         revision = revision_of_pod(known)
         self.present.discard(ordinal)
-        self.troubled.discard(ordinal)
-        self.ripening.discard(ordinal)
+        for each in (self.troubled, self.ripening, self.unnamed):
+            each.discard(ordinal)
         self.revisions[revision] -= 1
         if not self.revisions[revision]:
             del self.revisions[revision]
@@ -218,14 +225,12 @@ def decide(stateful_set: Plain, roster: Roster, current: str, update: str, now: 
     roster.resize(wanted_ordinals(stateful_set))
     roster.ripen(now)
     step = _fill(stateful_set, roster, current, update)
-    if step is not None:
-        return step
-    step = _shrink(stateful_set, roster)
-    if step is not None:
-        return step
-    if _strategy(stateful_set) != "RollingUpdate":
-        return Step()
-    return Step(delete=_updates(stateful_set, roster, update))
+    if step is None:
+        step = _shrink(stateful_set, roster)
+    if step is None:
+        rolling = _strategy(stateful_set) == "RollingUpdate"
+        step = Step(delete=_updates(stateful_set, roster, update) if rolling else [])
+    return replace(step, name=_nameless(stateful_set, roster))
 
 
 def _fill(stateful_set: Plain, roster: Roster, current: str, update: str) -> Step | None:
@@ -246,6 +251,15 @@ def _fill(stateful_set: Plain, roster: Roster, current: str, update: str) -> Ste
         return None
     pod = roster.pods[troubled]
     return Step(delete=[pod] if pod_finished(pod) and not deleting(pod) else [])
+
+
+def _nameless(stateful_set: Plain, roster: Roster) -> list[Plain]:
+    """Adopted pods that are to get their labels; in order, those whose predecessors are all well."""
+    wanted = roster.wanted
+    if not _parallel(stateful_set):
+        stops = (roster.missing.first(wanted), roster.first_unavailable(wanted))
+        wanted = range(wanted.start, min((stop for stop in stops if stop is not None), default=wanted.stop))
+    return [roster.pods[ordinal] for ordinal in roster.unnamed.within(wanted)]
 
 
 def _shrink(stateful_set: Plain, roster: Roster) -> Step | None:
@@ -294,11 +308,7 @@ def next_status(stateful_set: Plain, roster: Roster, current: str, update: str, 
         "updatedReplicas": len(roster.lasting.get(update, ())),
     }
     wanted = int(spec(stateful_set).get("replicas", 1))
-    if (
-        _strategy(stateful_set) == "RollingUpdate"
-        and counts["updatedReplicas"] == counts["replicas"] == counts["readyReplicas"] == wanted
-        and not (_partition(stateful_set) or 0)
-    ):
+    if counts["updatedReplicas"] == counts["replicas"] == counts["readyReplicas"] == wanted:
         current, counts["currentReplicas"] = update, counts["updatedReplicas"]
     result: Plain = {
         field: value for field, value in counts.items() if value or field in ("replicas", "availableReplicas")

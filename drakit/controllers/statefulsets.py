@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from lightkube.models.apps_v1 import StatefulSet
 
 from drakit.api.errors import StatusError
@@ -22,6 +24,7 @@ from drakit.controllers.objects import (
     uid,
 )
 from drakit.controllers.pods import (
+    PODS,
     WORKLOAD,
     PodControl,
     adopt_and_release,
@@ -32,7 +35,14 @@ from drakit.controllers.pods import (
     workload_pods,
 )
 from drakit.controllers.revisions import REVISION_LABEL, History, template_of
-from drakit.controllers.statefulset_decisions import Roster, Step, decide, next_status
+from drakit.controllers.statefulset_decisions import (
+    POD_INDEX_LABEL,
+    POD_NAME_LABEL,
+    Roster,
+    Step,
+    decide,
+    next_status,
+)
 
 __all__ = ["StatefulSetController"]
 
@@ -40,8 +50,6 @@ STATEFUL_SETS = resource_of(StatefulSet)
 VOLUME_CLAIMS = Resource(
     "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True
 )  # only on clusters that have volumes
-POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
-POD_INDEX_LABEL = "apps.kubernetes.io/pod-index"
 _WORKERS = 5
 
 
@@ -109,11 +117,14 @@ class StatefulSetController:
         current = status(stateful_set).get("currentRevision") or update
         if current not in known:
             current = update
-        failure: Exception | None = None
+        failure: StatusError | None = None
         if not deleting(stateful_set):
             step = decide(stateful_set, roster, current, update, self._clock.now())
             templates = {True: template_of(revision), False: template_of(known.get(current, revision))}
-            failure = await self._carry_out(stateful_set, step, templates, {True: update, False: current})
+            try:
+                await self._carry_out(stateful_set, step, templates, {True: update, False: current})
+            except StatusError as error:
+                failure = error
         await self._write_status(self._sets.get(key) or stateful_set, roster, current, update)
         await self._history.truncate(stateful_set, {current, update, *roster.revisions})
         if failure is not None:
@@ -122,35 +133,34 @@ class StatefulSetController:
 
     async def _carry_out(
         self, stateful_set: Plain, step: Step, templates: dict[bool, Plain], revisions: dict[bool, str]
-    ) -> Exception | None:
-        what = f"in StatefulSet {name(stateful_set)}"
+    ) -> None:
         for pod in step.delete:
-            try:
-                await self._control.delete(stateful_set, pod, tell=False)
-            except StatusError as error:
-                self._recorder.event(
-                    stateful_set, "Warning", "FailedDelete", f"delete Pod {name(pod)} {what} failed error: {error}"
-                )
-                return error
-            self._recorder.event(
-                stateful_set, "Normal", "SuccessfulDelete", f"delete Pod {name(pod)} {what} successful"
-            )
+            await self._told(stateful_set, "Delete", pod, self._control.delete(stateful_set, pod, tell=False))
         for ordinal, from_update in step.create:
             body = _pod(stateful_set, templates[from_update], ordinal, revisions[from_update])
-            try:
-                await self._create_claims(stateful_set, body, ordinal)
-                await self._control.create(stateful_set, body, tell=False)
-            except StatusError as error:
-                if error.reason == "AlreadyExists":
-                    return error
-                self._recorder.event(
-                    stateful_set, "Warning", "FailedCreate", f"create Pod {name(body)} {what} failed error: {error}"
-                )
-                return error
-            self._recorder.event(
-                stateful_set, "Normal", "SuccessfulCreate", f"create Pod {name(body)} {what} successful"
-            )
-        return None
+            await self._told(stateful_set, "Create", body, self._create(stateful_set, body, ordinal))
+        for pod in step.name:
+            await self._told(stateful_set, "Update", pod, self._name(pod))
+
+    async def _told(self, stateful_set: Plain, verb: str, pod: Plain, doing: Awaitable[object]) -> None:
+        """Do something to a pod, and tell how it went."""
+        what = f"{verb} Pod {name(pod)} in StatefulSet {name(stateful_set)}"
+        try:
+            await doing
+        except StatusError as error:
+            if error.reason != "AlreadyExists":
+                self._recorder.event(stateful_set, "Warning", f"Failed{verb}", f"{what} failed error: {error}")
+            raise
+        self._recorder.event(stateful_set, "Normal", f"Successful{verb}", f"{what} successful")
+
+    async def _create(self, stateful_set: Plain, body: Plain, ordinal: int) -> None:
+        await self._create_claims(stateful_set, body, ordinal)
+        await self._control.create(stateful_set, body, tell=False)
+
+    async def _name(self, pod: Plain) -> None:
+        identity = {POD_NAME_LABEL: name(pod), POD_INDEX_LABEL: name(pod).rpartition("-")[2]}
+        patch = {"metadata": {"uid": uid(pod), "labels": identity}}
+        self._pods.observe(await self._client.patch_plain(PODS, name(pod), patch, namespace=namespace(pod)))
 
     async def _create_claims(self, stateful_set: Plain, pod: Plain, ordinal: int) -> None:
         for template in spec(stateful_set).get("volumeClaimTemplates") or ():
@@ -172,7 +182,7 @@ class StatefulSetController:
                 if error.reason != "AlreadyExists":
                     raise
             else:
-                text = f"create Claim {claim_name} Pod {name(pod)} in StatefulSet {name(stateful_set)} success"
+                text = f"Create Claim {claim_name} Pod {name(pod)} in StatefulSet {name(stateful_set)} success"
                 self._recorder.event(stateful_set, "Normal", "SuccessfulCreate", text)
 
     async def _write_status(self, stateful_set: Plain, roster: Roster, current: str, update: str) -> None:
@@ -194,7 +204,6 @@ def _pod(stateful_set: Plain, template: Plain, ordinal: int, revision: str) -> P
     """The pod of an ordinal: name, host name, labels and volumes are its identity."""
     pod_name = f"{name(stateful_set)}-{ordinal}"
     body = pod_from_template(template, stateful_set)
-    del body["metadata"]["generateName"]
     body["metadata"]["name"] = pod_name
     body["metadata"]["labels"] = {
         **labels({"metadata": body["metadata"]}),

@@ -1,0 +1,106 @@
+"""StatefulSets: the roster against a simple count, what pods are called, when an update is complete."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from lightkube.models.apps_v1 import StatefulSet
+from lightkube.models.core_v1 import Event, Pod
+
+from drakit.client import Plain
+from drakit.controllers.statefulset_decisions import Roster, decide, next_status
+from tests.controllers import objects as make
+from tests.controllers.cluster import Cluster
+from tests.controllers.kubelet import run_pods
+
+STATEFUL_SETS = "statefulset-controller"
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def _set(rng: random.Random) -> Plain:
+    body = make.workload("StatefulSet", "s", replicas=rng.randrange(6), minReadySeconds=rng.choice((0, 10)))
+    body["metadata"]["generation"] = 1
+    body["spec"]["podManagementPolicy"] = rng.choice(("OrderedReady", "Parallel"))
+    body["spec"]["ordinals"] = {"start": rng.choice((0, 0, 2))}
+    rolling = {"partition": rng.choice((0, 0, 1, 2)), "maxUnavailable": rng.choice((1, 1, 2))}
+    body["spec"]["updateStrategy"] = {"type": rng.choice(("RollingUpdate", "OnDelete")), "rollingUpdate": rolling}
+    return body
+
+
+def _pod(rng: random.Random, ordinal: int) -> Plain:
+    since = (NOW - timedelta(seconds=rng.choice((5, 60)))).strftime("%Y-%m-%dT%H:%M:%SZ")
+    ready = {"type": "Ready", "status": rng.choice(("True", "True", "False")), "lastTransitionTime": since}
+    labels = {"app": rng.choice(("s", "s", "s", "s", "other")), "controller-revision-hash": rng.choice(("old", "new"))}
+    metadata: Plain = {"name": f"s-{ordinal}", "namespace": "default", "labels": labels}
+    if rng.random() < 0.2:
+        metadata["deletionTimestamp"] = since
+    phase = rng.choice(("Running", "Running", "Running", "Pending", "Failed"))
+    return {"kind": "Pod", "metadata": metadata, "spec": {}, "status": {"phase": phase, "conditions": [ready]}}
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_roster_kept_up_to_date_is_as_one_made_anew(seed: int) -> None:
+    """However pods and sizes change, what is decided is what a fresh look at all pods decides."""
+    rng = random.Random(seed)
+    owner = _set(rng)
+    pods: dict[int, Plain] = {}
+    roster = Roster(owner, ())
+    for _ in range(40):
+        ordinal = rng.randrange(7)
+        if ordinal in pods and rng.random() < 0.3:
+            roster.remove(pods.pop(ordinal))
+        else:
+            pods[ordinal] = _pod(rng, ordinal)
+            roster.put(pods[ordinal])
+        if rng.random() < 0.2:
+            owner = {**owner, "spec": {**owner["spec"], "replicas": rng.randrange(6)}}
+        if rng.random() < 0.1:
+            owner = {**owner, "spec": {**owner["spec"], "ordinals": {"start": rng.randrange(3)}}}
+        fresh = Roster(owner, pods.values())
+        assert decide(owner, roster, "old", "new", NOW) == decide(owner, fresh, "old", "new", NOW)
+        assert next_status(owner, roster, "old", "new", NOW) == next_status(owner, fresh, "old", "new", NOW)
+        assert (roster.strangers, roster.revisions) == (fresh.strangers, fresh.revisions)
+
+
+def test_update_by_hand_is_complete_when_all_pods_are_new(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        strategy = {"type": "OnDelete"}
+        await cluster.create(make.workload("StatefulSet", "s", replicas=2, serviceName="s", updateStrategy=strategy))
+        await _run(cluster)
+        first = (await cluster.get(StatefulSet, "s"))["status"]["currentRevision"]
+        await cluster.patch(StatefulSet, "s", {"spec": {"template": {"metadata": {"labels": {"v": "2"}}}}})
+        await _run(cluster)
+        status = (await cluster.get(StatefulSet, "s"))["status"]
+        assert status["currentRevision"] == first != status["updateRevision"]
+        for name in ("s-0", "s-1"):
+            await cluster.delete(Pod, name, grace_seconds=0)
+        await _run(cluster)
+        status = (await cluster.get(StatefulSet, "s"))["status"]
+        assert status["currentRevision"] == status["updateRevision"] != first
+        assert (status["currentReplicas"], status["updatedReplicas"]) == (2, 2)
+
+    play(story, STATEFUL_SETS)
+
+
+def test_adopted_pod_gets_the_labels_of_its_ordinal(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.pod("s-0", labels={"app": "s"}))
+        await cluster.create(make.workload("StatefulSet", "s", replicas=2, serviceName="s"))
+        await _run(cluster)
+        labels = (await cluster.get(Pod, "s-0"))["metadata"]["labels"]
+        assert labels["statefulset.kubernetes.io/pod-name"] == "s-0"
+        assert labels["apps.kubernetes.io/pod-index"] == "0"
+        told = [(event["reason"], event["message"]) for event in await cluster.list(Event)]
+        assert ("SuccessfulUpdate", "Update Pod s-0 in StatefulSet s successful") in told
+        assert (await cluster.get(Pod, "s-1"))["metadata"]["generateName"] == "s-"
+
+    play(story, STATEFUL_SETS)
+
+
+async def _run(cluster: Cluster) -> None:
+    for _ in range(8):
+        await cluster.settle(1)
+        await run_pods(cluster)
+    await cluster.settle(1)
