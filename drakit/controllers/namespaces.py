@@ -1,4 +1,7 @@
-"""Deleting namespaces: everything in them goes first, then the namespace's own finalizer (pkg/controller/namespace)."""
+"""Deleting namespaces: their pods go first, then all else in them, then the namespace's own finalizer (pkg/controller/namespace).
+
+While pods run, what they use stays (config, secrets, policies); the conditions tell of leftovers only after that.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,17 @@ from lightkube.models.core_v1 import Namespace, Pod
 from drakit.api.errors import StatusError
 from drakit.client import Plain, Resource, resource_of
 from drakit.controllers.loop import Context, ControlLoop
-from drakit.controllers.objects import deleting, finalizers, name, set_condition, spec, status, uid
+from drakit.controllers.objects import (
+    deleting,
+    finalizers,
+    name,
+    parse_time,
+    pod_finished,
+    set_condition,
+    spec,
+    status,
+    uid,
+)
 from drakit.controllers.served import Served
 
 __all__ = ["Leftovers", "NamespaceController", "conditions"]
@@ -30,6 +43,7 @@ class Leftovers:
     counts: Counter[str] = field(default_factory=Counter)  # resource.group -> objects
     held_by: Counter[str] = field(default_factory=Counter)  # finalizer -> objects
     failures: list[str] = field(default_factory=list)
+    pods: int = 0  # all else waits for them
 
 
 def conditions(space: Plain, left: Leftovers, now: datetime) -> list[Plain]:
@@ -47,7 +61,8 @@ def conditions(space: Plain, left: Leftovers, now: datetime) -> list[Plain]:
         ),
         (
             "NamespaceDeletionContentFailure",
-            "Failed to delete all resource types, " + f"{len(left.failures)} remaining: {', '.join(left.failures)}"
+            "Failed to delete all resource types, "
+            + f"{len(left.failures)} remaining: {', '.join(sorted(left.failures))}"
             if left.failures
             else "",
             "ContentDeleted",
@@ -105,39 +120,60 @@ class NamespaceController:
             return None
         if status(space).get("phase") != "Terminating":
             space = await self._patch_status(space, {"phase": "Terminating"})
-        left = await self._delete_content(key)
-        if left.counts or left.failures:
-            new = conditions(space, left, self._clock.now())
-            if new != (status(space).get("conditions") or []):
-                await self._patch_status(space, {"conditions": new})
+        left = await self._delete_content(space)
+        new = conditions(space, left, self._clock.now())
+        if new != (status(space).get("conditions") or []):
+            space = await self._patch_status(space, {"conditions": new})
+        if left.counts or left.failures or left.pods:
             self._rounds[key] += 1
             return min(_FIRST_LOOK * (1 << min(self._rounds[key], 10)), _LAST_LOOK)
         await self._finalize(space)
         return None
 
-    async def _delete_content(self, key: str) -> Leftovers:
+    async def _delete_content(self, space: Plain) -> Leftovers:
         left = Leftovers()
-        resources = sorted(
-            (each for each in await self._served.all() if each.namespaced), key=lambda each: (each.group, each.plural)
-        )
-        # Pods last but with the others' controllers unable to make new ones: the server refuses creates in a terminating namespace.
-        await asyncio.gather(*(self._delete_resource(key, resource, left) for resource in resources))
+        pods, held = await self._delete_resource(space, PODS, left)
+        if pods:
+            left.pods = len(pods)
+            if not held and not self._may_be_ending(space, pods):
+                left.failures.append(_unexpected(space, PODS))
+            return left
+        resources = [each for each in await self._served.all() if each.namespaced and each != PODS]
+
+        async def delete(resource: Resource) -> None:
+            remaining, held = await self._delete_resource(space, resource, left)
+            if remaining:
+                left.counts[f"{resource.plural}.{resource.group}"] += len(remaining)
+                left.held_by.update(held)
+                if not held:
+                    left.failures.append(_unexpected(space, resource))
+
+        await asyncio.gather(*(delete(resource) for resource in resources))
         return left
 
-    async def _delete_resource(self, key: str, resource: Resource, left: Leftovers) -> None:
-        label = f"{resource.plural}.{resource.group}" if resource.group else f"{resource.plural}."
+    async def _delete_resource(
+        self, space: Plain, resource: Resource, left: Leftovers
+    ) -> tuple[list[Plain], Counter[str]]:
+        """What remains of a resource, and the finalizers that hold it."""
+        where = name(space)
         try:
-            if not (await self._client.list_plain(resource, namespace=key, limit=1, pages=1)).items:
-                return
-            await self._client.delete_collection(resource, namespace=key)
-            remaining = (await self._client.list_plain(resource, namespace=key)).items
+            if not (await self._client.list_plain(resource, namespace=where, limit=1, pages=1)).items:
+                return [], Counter()
+            await self._client.delete_collection(resource, namespace=where)
+            remaining = (await self._client.list_plain(resource, namespace=where)).items
         except StatusError as error:
             if error.code not in (404, 405):
-                left.failures.append(f"{label}: {error}")
-            return
-        if remaining:
-            left.counts[label] += len(remaining)
-            left.held_by.update(finalizer for obj in remaining for finalizer in finalizers(obj))
+                left.failures.append(str(error))
+            return [], Counter()
+        return remaining, Counter(finalizer for obj in remaining for finalizer in finalizers(obj))
+
+    def _may_be_ending(self, space: Plain, pods: list[Plain]) -> bool:
+        """Whether the longest time that a pod may take to end is not yet over."""
+        longest = max(
+            (spec(pod).get("terminationGracePeriodSeconds") or 0 for pod in pods if not pod_finished(pod)), default=0
+        )
+        since = parse_time(space["metadata"]["deletionTimestamp"])
+        return bool((self._clock.now() - since).total_seconds() < longest)
 
     async def _patch_status(self, space: Plain, change: Plain) -> Plain:
         patched = await self._client.patch_plain(
@@ -154,3 +190,8 @@ class NamespaceController:
         except StatusError as error:
             if error.code != 404:
                 raise
+
+
+def _unexpected(space: Plain, resource: Resource) -> str:
+    where = f"{resource.group}/{resource.version}, Resource={resource.plural}"
+    return f"unexpected items still remain in namespace: {name(space)} for gvr: {where}"

@@ -354,3 +354,52 @@ def test_pod_of_a_node_that_is_gone_says_why_after_its_other_conditions(play) ->
         assert conditions[-1]["message"] == "PodGC: node no longer exists"
 
     play(story, "pod-garbage-collector-controller")
+
+
+def test_namespace_keeps_what_pods_use_until_they_are_gone(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.node("n"))
+        await cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}})
+        kept = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "used", "namespace": "ns"}}
+        await cluster.create(kept)
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "ns"}}
+        await cluster.create(account)
+        pod = make.pod("p", nodeName="n", terminationGracePeriodSeconds=30)
+        pod["metadata"]["namespace"] = "ns"
+        await cluster.create(pod)
+        await cluster.delete(Namespace, "ns")
+        await cluster.settle(5)
+        assert [each["metadata"]["name"] for each in await cluster.list(ConfigMap, "ns")] == ["used"]
+        conditions = (await cluster.get(Namespace, "ns"))["status"]["conditions"]
+        assert {entry["status"] for entry in conditions} == {"False"}
+        await cluster.settle(40)
+        conditions = (await cluster.get(Namespace, "ns"))["status"]["conditions"]
+        assert [(entry["reason"], entry["message"]) for entry in conditions if entry["status"] == "True"] == [
+            (
+                "ContentDeletionFailed",
+                "Failed to delete all resource types, 1 remaining: unexpected items still remain in namespace: ns for "
+                "gvr: /v1, Resource=pods",
+            )
+        ]
+        await cluster.delete(Pod, "p", namespace="ns", grace_seconds=0)
+        await cluster.settle(10)
+        with pytest.raises(StatusError, match="not found"):
+            await cluster.get(Namespace, "ns")
+
+    play(story, "namespace-controller")
+
+
+def test_namespace_that_others_still_hold_says_that_it_is_empty(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns", "finalizers": ["example.com/hold"]}}
+        )
+        await cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "ns"}})
+        await cluster.delete(Namespace, "ns")
+        await cluster.settle(10)
+        space = await cluster.get(Namespace, "ns")
+        assert "deletionGracePeriodSeconds" not in space["metadata"]  # namespaces have none
+        assert not space["spec"].get("finalizers")
+        assert {entry["status"] for entry in space["status"]["conditions"]} == {"False"}
+
+    play(story, "namespace-controller")

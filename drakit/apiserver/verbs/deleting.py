@@ -181,6 +181,7 @@ def _marked(ctx: Context, call: Call, stored: Stored, options: DeleteOptions) ->
             new_meta["generation"] = meta["generation"] + 1
     marked = {**stored.obj, "metadata": new_meta}
     if stored.kind.plural == "namespaces" and not stored.kind.group:
+        new_meta.pop("deletionGracePeriodSeconds", None)
         marked["status"] = {**(stored.obj.get("status") or {}), "phase": "Terminating"}
     return marked
 
