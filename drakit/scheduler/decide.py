@@ -157,11 +157,12 @@ def _nominated_by_node(state: State, info: PodInfo) -> dict[str, list[PodInfo]]:
     """Whom the pod has to leave room for. Among equals the earlier promise counts, so that two do not wait for each other."""
     found: dict[str, list[PodInfo]] = {}
     earlier = True
-    for uid, (other, node) in state.nominated.items():
+    for uid, promise in state.nominated.items():
+        priority = promise.info.priority
         if uid == info.uid:
             earlier = False
-        elif other.priority > info.priority or (earlier and other.priority == info.priority):
-            found.setdefault(node, []).append(other)
+        elif priority > info.priority or (earlier and priority == info.priority):
+            found.setdefault(promise.node, []).append(promise.info)
     return found
 
 

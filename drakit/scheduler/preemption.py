@@ -18,7 +18,7 @@ from lightkube.models.resource_v1 import ResourceClaim
 
 from drakit.allocator import Failure
 from drakit.scheduler import filters
-from drakit.scheduler.claims import PLUGIN, allocation_of, reserved_for, uid_of
+from drakit.scheduler.claims import PLUGIN, allocation_of, key_of, reserved_for, uid_of
 from drakit.scheduler.decide import Attempt
 from drakit.scheduler.devices import Rejected, Variant
 from drakit.scheduler.nodes import NodeInfo
@@ -30,6 +30,7 @@ from drakit.scheduler.state import State, disruptions_allowed
 MAX_NODES = 100  # candidates examined (upstream: 10 % of the nodes, at least 100)
 EPOCH = datetime.min.replace(tzinfo=UTC)
 LOWEST = -(1 << 31)
+TERMINATING = "not eligible due to a terminating pod on the nominated node."
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class Preemption:
     node: str
     victims: tuple[PodInfo, ...]
     violations: int = 0  # disruption budgets broken
+    claims: tuple[str, ...] = ()  # keys of those that are freed
 
 
 def preempt(attempt: Attempt, diagnosis: Diagnosis) -> tuple[Preemption | None, str]:
@@ -80,8 +82,23 @@ def _ineligible(state: State, info: PodInfo) -> str | None:
     if nominated is not None and any(
         is_deleting(pod.pod) and pod.priority < info.priority for pod in nominated.pods.values()
     ):
-        return "not eligible due to a terminating pod on the nominated node."
+        return TERMINATING
+    promise = state.nominated.get(info.uid)
+    if promise is not None and any(_comes_free(state, key) for key in promise.claims):
+        return TERMINATING  # its pod is gone, its devices are yet to be given back: no reason to look for more victims
     return None
+
+
+def _comes_free(state: State, key: str) -> bool:
+    """A claim that is still allocated, though all who had it are gone or going."""
+    claim = state.claims.stored.get(key)
+    if claim is None or allocation_of(claim) is None or state.claims.pending.get(uid_of(claim)):
+        return False
+    for entry in reserved_for(claim):
+        node = state.nodes.placed.get(entry.uid)
+        if node is not None and not is_deleting(node.pods[entry.uid].pod):
+            return False
+    return True
 
 
 def _cost(candidate: Preemption) -> tuple[Any, ...]:
@@ -128,7 +145,8 @@ def _victims_on(attempt: Attempt, node: NodeInfo) -> Preemption | None:
     if not victims:
         return None
     broken = sum(1 for pod in violating if pod.uid in victims)
-    return Preemption(node.name, tuple(victims.values()), broken)
+    freed = tuple(key_of(claim) for claim in _freed_claims(state, list(victims.values())))
+    return Preemption(node.name, tuple(victims.values()), broken, freed)
 
 
 def _fits(attempt: Attempt, node: NodeInfo) -> bool:

@@ -333,7 +333,7 @@ class Scheduler:
             found, text = preempt(attempt, diagnosis)
             if found is not None:
                 self.metrics.preemption_victims.observe(len(found.victims))
-                self.state.nominate(info, found.node)
+                self.state.nominate(info, found.node, found.claims)
                 self._spawn(self._evict(info, found))
                 nominated = found.node
             elif text:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from time import monotonic
 
@@ -38,6 +38,15 @@ def disruptions_allowed(budget: PodDisruptionBudget) -> int:
     return (budget.status.disruptionsAllowed if budget.status else 0) or 0
 
 
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """The pod waits for others to leave the node (status.nominatedNodeName)."""
+
+    info: PodInfo
+    node: str
+    claims: tuple[str, ...] = ()  # keys of those whose devices come free with the victims
+
+
 @dataclass(slots=True)
 class State:
     gates: FeatureGates = field(default_factory=FeatureGates.default)
@@ -49,7 +58,7 @@ class State:
     resources: ClassesByResource = field(default_factory=ClassesByResource)
     namespaces: dict[str, dict[str, str]] = field(default_factory=dict)
     budgets: dict[str, PodDisruptionBudget] = field(default_factory=dict)
-    nominated: dict[str, tuple[PodInfo, str]] = field(default_factory=dict)  # pod UID -> pod, node it waits for
+    nominated: dict[str, Promise] = field(default_factory=dict)  # by pod UID, the earliest first
     revision: int = 0  # moves with every change that a decision could see
     failures: dict[object, tuple[int, Diagnosis]] = field(default_factory=dict)  # by pod shape, at a revision
     last_node: str = ""  # where the last search stopped; the next starts behind it
@@ -129,10 +138,10 @@ class State:
     def takes_devices(self, info: PodInfo) -> bool:
         return bool(info.claims) or bool(self.resources.provided(info.requests))
 
-    def nominate(self, info: PodInfo, node_name: str) -> None:
+    def nominate(self, info: PodInfo, node_name: str, claims: Iterable[str] = ()) -> None:
         """The pod waits for this node; what comes free there is promised to it."""
         self.revision += 1
-        self.nominated[info.uid] = (info, node_name)
+        self.nominated[info.uid] = Promise(info, node_name, tuple(claims))
 
     def withdraw(self, uid: str) -> bool:
         """The promise has been kept or is given up; whether there was one."""

@@ -197,6 +197,26 @@ def test_pods_that_leave_already_are_victims_before_any_other() -> None:
     assert victims(found) == ["two"]
 
 
+def test_devices_of_victims_that_are_gone_are_waited_for() -> None:
+    """Between the end of a pod and the deallocation of its claims nobody else has to go."""
+    made = full(holding("c1", "gpu-0", "one"), holding("c2", "gpu-1", "two"), claim("want", count=2))
+    run(made, "one", "a", priority=1, claims={"c": "c1"})
+    run(made, "two", "a", priority=2, claims={"c": "c2"})
+    run(made, "three", "a", priority=0)
+    pod = info("p", priority=10, claims={"c": "want"})
+    found, _ = ask(made, pod)
+    assert victims(found) == ["one", "two"]
+    assert found is not None
+    assert set(found.claims) == {"ns/c1", "ns/c2"}
+    made.nominate(pod, "a", found.claims)
+    made.displace("pod-one")
+    made.displace("pod-two")
+    assert ask(made, pod) == (None, "preemption: not eligible due to a terminating pod on the nominated node.")
+    made.claims.set(claim("c1"))
+    made.claims.set(claim("c2"))
+    assert isinstance(decide(made, pod, NOW, uid)[0], Placement)
+
+
 def test_of_two_that_wait_for_the_same_node_the_first_is_served() -> None:
     made = full(claim("want"), claim("more"))
     first, second = info("p", priority=10, claims={"c": "want"}), info("q", priority=10, claims={"c": "more"})
