@@ -32,7 +32,7 @@ from drakit.controllers.pods import scaled, selector_of
 from drakit.controllers.revisions import revision_of_pod
 from drakit.scheduler.selectors import node_selector_matches, untolerated
 
-__all__ = ["Fitting", "Roster", "Step", "decide", "next_status", "node_of", "tolerations"]
+__all__ = ["GENERATION", "Fitting", "Roster", "Step", "decide", "next_status", "node_of", "tolerations"]
 
 _EVERYWHERE = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
@@ -42,6 +42,8 @@ _EVERYWHERE = (
     ("node.kubernetes.io/pid-pressure", "NoSchedule"),
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 )
+GENERATION = "deprecated.daemonset.template.generation"
+_FIRST_BACKOFF, _LAST_BACKOFF = 1.0, 900.0
 
 
 def tolerations(pod_spec: Plain) -> list[Plain]:
@@ -101,7 +103,8 @@ def node_of(pod: Plain) -> str:
 class Step:
     create: list[str] = field(default_factory=list)  # nodes
     delete: list[Plain] = field(default_factory=list)
-    failed: list[Plain] = field(default_factory=list)  # pods that failed: deleted and made again
+    ended: list[Plain] = field(default_factory=list)  # pods that failed or succeeded: deleted, and made again
+    wait: float | None = None  # seconds until a failed pod may be replaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +113,14 @@ class Cell:
 
     create: bool = False
     delete: tuple[Plain, ...] = ()
-    failed: tuple[Plain, ...] = ()
-    counts: tuple[str, ...] = ()  # numbers of the status that the node adds one to, and `unavailable`
+    ended: tuple[Plain, ...] = ()
+    counts: tuple[str, ...] = ()  # numbers of the status that the node adds one to, and some of our own (`_…`)
     update: str = ""  # where the node stands in an update: a key of Roster.updates
     ripening: bool = False  # will change without an event: a pod is ready, but not for minReadySeconds
 
     @property
     def acts(self) -> bool:
-        return self.create or bool(self.delete) or bool(self.failed)
+        return self.create or bool(self.delete) or bool(self.ended)
 
 
 class Roster:
@@ -131,10 +134,16 @@ class Roster:
         self.surges = scaled(self.max_surge, 100, up=True) > 0
         self.counts: Counter[str] = Counter()
         self.acting: dict[str, None] = {}
-        self.updates: dict[str, dict[str, None]] = {"old": {}, "both": {}, "replaced": {}, "broken": {}}
+        # Nodes by what an update does there: `old` is to be replaced when there is room, `broken` at once, `replaced` has its new pod,
+        # `unwanted` shall have none but may keep it until all others are well.
+        self.updates: dict[str, dict[str, None]] = {"old": {}, "broken": {}, "replaced": {}, "unwanted": {}}
         self.ripening: dict[str, None] = {}
         self.revisions: Counter[str] = Counter()  # of all pods
         self.strangers: set[str] = set()  # pods that no longer match the selector
+        self._backoff: dict[
+            str, tuple[float, datetime]
+        ] = {}  # node -> seconds to wait after the last failed pod, and when that was
+        self._template_generation = (daemon_set["metadata"].get("annotations") or {}).get(GENERATION)
         self._minimum = int(spec(daemon_set).get("minReadySeconds") or 0)
         self._selector = selector_of(daemon_set)
         self._fitting = Fitting(daemon_set)
@@ -215,71 +224,113 @@ class Roster:
                     group.pop(node, None)
 
     def pods_on(self, node: str) -> list[Plain]:
-        return [*self._pods.get(node, {}).values()]
+        """The oldest first; without those that have ended and are being deleted."""
+        pods = self._pods.get(node, {}).values()
+        return sorted((pod for pod in pods if not (pod_finished(pod) and deleting(pod))), key=_age)
 
     def old_pods(self, node: str) -> list[Plain]:
-        return [pod for pod in self.pods_on(node) if not deleting(pod) and revision_of_pod(pod) != self.revision]
+        return [pod for pod in self.pods_on(node) if not deleting(pod) and not self.is_new(pod)]
+
+    def is_new(self, pod: Plain) -> bool:
+        generation = self._template_generation
+        return revision_of_pod(pod) == self.revision or (
+            generation is not None and labels(pod).get("pod-template-generation") == generation
+        )
+
+    def may_replace(self, node: str, now: datetime) -> float:
+        """0 when a failed pod on the node may go now; else the seconds to wait. Twice as long each time."""
+        delay, at = self._backoff.get(node, (0.0, now))
+        left = delay - (now - at).total_seconds()
+        if left > 0:
+            return left
+        rested = (now - at).total_seconds() > 2 * _LAST_BACKOFF
+        self._backoff[node] = (_FIRST_BACKOFF if rested or not delay else min(2 * delay, _LAST_BACKOFF), now)
+        return 0.0
+
+    def _available(self, pod: Plain, now: datetime) -> bool:
+        return pod_available(pod, self._minimum, now)
 
     def _cell(self, node: str, now: datetime) -> Cell:
         there = self.pods_on(node)
-        if node not in self._fits:  # no such node; pods that have none yet wait for the scheduler
-            return Cell(delete=tuple(pod for pod in there if not deleting(pod)) if node else ())
+        if node not in self._fits:  # no such node: what has been scheduled is left to the pod garbage collector
+            lost = tuple(pod for pod in there if not deleting(pod) and not spec(pod).get("nodeName"))
+            return Cell(delete=lost if node else ())
         run, stay = self._fits[node]
-        living = [pod for pod in there if not deleting(pod) and not pod_finished(pod)]
-        delete: list[Plain] = []
-        if not (run and not there):
-            if not stay:
-                delete = living
-            elif len(living) > 1 and not self._surging(living):
-                delete = sorted(living, key=_worth)[1:]
-        ready = [pod for pod in there if pod_ready(pod)]
+        lasting = [pod for pod in there if not deleting(pod)]
+        living = [pod for pod in lasting if not pod_finished(pod)]
+        create, delete = run and not there, []
+        if not create and not stay:
+            delete = lasting
+        elif not create:
+            create = self.surges and run and not living
+            delete = self._excess(living, now) if self.surges else living[1:]
         return Cell(
-            create=run and not there,
+            create=create,
             delete=tuple(delete),
-            failed=tuple(pod for pod in there if pod_finished(pod) and not deleting(pod)),
-            counts=self._numbers(run, there, now),
-            update=self._standing(there, now) if run else "",
-            ripening=any(not pod_available(pod, self._minimum, now) for pod in ready),
+            ended=tuple(pod for pod in lasting if pod_finished(pod)) if stay else (),
+            counts=(*self._numbers(run, there, now), *self._private_numbers(run, there, lasting, now)),
+            update=self._standing(run, lasting, now),
+            ripening=any(pod_ready(pod) and not self._available(pod, now) for pod in there),
         )
 
-    def _surging(self, living: list[Plain]) -> bool:
-        """While surging an old and a new pod share the node; otherwise the oldest stays."""
-        return self.surges and len({revision_of_pod(pod) for pod in living}) == len(living) == 2
+    def _excess(self, living: list[Plain], now: datetime) -> list[Plain]:
+        """While surging a new pod may be beside an old one, as long as the old one is ready and the new one is not available."""
+        new = [pod for pod in living if self.is_new(pod)]
+        old = [pod for pod in living if not self.is_new(pod)]
+        excess = [*new[1:], *old[1:]]
+        if new and old and (not pod_ready(old[0]) or self._available(new[0], now)):
+            excess.append(old[0])
+        return excess
 
     def _numbers(self, run: bool, there: list[Plain], now: datetime) -> tuple[str, ...]:
+        """What the node adds to the status: its oldest pod stands for it."""
         if not run:
             return ("numberMisscheduled",) if there else ()
         result = ["desiredNumberScheduled"]
         if there:
             result.append("currentNumberScheduled")
-            oldest = min(there, key=lambda pod: (pod["metadata"].get("creationTimestamp") or "", name(pod)))
-            shown = next((pod for pod in there if pod_ready(pod)), oldest)
-            if pod_ready(shown):
+            if pod_ready(there[0]):
                 result.append("numberReady")
-                if pod_available(shown, self._minimum, now):
+                if self._available(there[0], now):
                     result.append("numberAvailable")
-            if any(revision_of_pod(pod) == self.revision for pod in there):
+            if self.is_new(there[0]):
                 result.append("updatedNumberScheduled")
-        if not any(pod_available(pod, self._minimum, now) for pod in there if not deleting(pod)):
-            result.append("unavailable")
         return tuple(result)
 
-    def _standing(self, there: list[Plain], now: datetime) -> str:
-        lasting = [pod for pod in there if not deleting(pod)]
-        old = [pod for pod in lasting if revision_of_pod(pod) != self.revision]
-        new = [pod for pod in lasting if revision_of_pod(pod) == self.revision]
-        if not old:
-            return ""
+    def _private_numbers(self, run: bool, there: list[Plain], lasting: list[Plain], now: datetime) -> tuple[str, ...]:
+        if not there and not run:
+            return ()
+        new = [pod for pod in lasting if self.is_new(pod)]
+        old = [pod for pod in lasting if not self.is_new(pod)]
+        clear = len(new) <= 1 and len(old) <= 1
+        result = []
         if self.surges:
-            if not new:
-                return "old"
-            return "replaced" if any(pod_available(pod, self._minimum, now) for pod in new) else "both"
-        return "old" if any(pod_available(pod, self._minimum, now) for pod in lasting) else "broken"
+            if not clear or (new and old and not self._available(new[0], now)):
+                result.append("_surging")
+            if clear and any(self._available(pod, now) for pod in (old or new)):
+                result.append("_available")
+        elif not clear or len(new) == len(old) or not self._available((new or old)[0], now):
+            result.append("_unavailable")
+        return tuple(result)
+
+    def _standing(self, run: bool, lasting: list[Plain], now: datetime) -> str:
+        new = [pod for pod in lasting if self.is_new(pod)]
+        old = [pod for pod in lasting if not self.is_new(pod)]
+        if len(old) != 1 or len(new) > 1:
+            return ""
+        works = self._available(old[0], now)
+        if not self.surges:
+            return "" if new else "old" if works else "broken"
+        if new:
+            return "replaced" if self._available(new[0], now) else ""
+        if not run:
+            return "unwanted" if works else "replaced"
+        return "old" if works else "broken"
 
 
-def _worth(pod: Plain) -> tuple[bool, str, str]:
-    """Of several pods on a node the first of these stays."""
-    return not pod_ready(pod), pod["metadata"].get("creationTimestamp") or "", name(pod)
+def _age(pod: Plain) -> tuple[bool, str, str]:
+    """Pods that have a node come first, then the oldest."""
+    return not spec(pod).get("nodeName"), pod["metadata"].get("creationTimestamp") or "", name(pod)
 
 
 def decide(daemon_set: Plain, roster: Roster, now: datetime) -> Step:
@@ -290,8 +341,13 @@ def decide(daemon_set: Plain, roster: Roster, now: datetime) -> Step:
         if cell.create:
             step.create.append(node)
         step.delete += cell.delete
-        step.failed += cell.failed
-    if not step.create and not step.delete:
+        for pod in cell.ended:
+            wait = roster.may_replace(node, now) if status(pod)["phase"] == "Failed" else 0.0
+            if wait > 0:
+                step.wait = min(step.wait or wait, wait)
+            else:
+                step.ended.append(pod)
+    if not step.create and not step.delete and not step.ended:
         _update(step, daemon_set, roster)
     return step
 
@@ -300,24 +356,26 @@ def _update(step: Step, daemon_set: Plain, roster: Roster) -> None:
     """Replace pods of old revisions, as many at a time as the strategy allows."""
     if (spec(daemon_set).get("updateStrategy") or {}).get("type", "RollingUpdate") != "RollingUpdate":
         return
-    nodes = roster.counts["desiredNumberScheduled"]
-    if roster.surges:
-        step.delete += [pod for node in roster.updates["replaced"] for pod in roster.old_pods(node)]
-        room = scaled(roster.max_surge, nodes, up=True) - len(roster.updates["both"])
-        step.create += islice(roster.updates["old"], max(0, room))
+
+    def old_pods(nodes: Iterable[str]) -> list[Plain]:
+        return [pod for node in nodes for pod in roster.old_pods(node)]
+
+    wanted = roster.counts["desiredNumberScheduled"]
+    if not roster.surges:
+        limit = scaled(roster.max_unavailable, wanted, up=True) or min(1, wanted)
+        room = max(0, limit - roster.counts["_unavailable"])
+        step.delete += old_pods(roster.updates["broken"]) + old_pods(islice(roster.updates["old"], room))
         return
-    step.delete += [
-        pod for node in roster.updates["broken"] for pod in roster.old_pods(node)
-    ]  # they do not work anyway
-    room = scaled(roster.max_unavailable, nodes, up=True) - roster.counts["unavailable"]
-    step.delete += [pod for node in islice(roster.updates["old"], max(0, room)) for pod in roster.old_pods(node)]
+    room = max(0, scaled(roster.max_surge, wanted, up=True) - roster.counts["_surging"])
+    spare = max(0, roster.counts["_available"] - wanted)
+    step.create += [*roster.updates["broken"], *islice(roster.updates["old"], room)]
+    step.delete += old_pods(roster.updates["replaced"]) + old_pods(islice(roster.updates["unwanted"], spare))
 
 
 def next_status(daemon_set: Plain, roster: Roster, now: datetime) -> Plain:
     roster.look(now)
     always = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
-    counts = {**roster.counts}
-    counts.pop("unavailable", None)
+    counts = {key: value for key, value in roster.counts.items() if not key.startswith("_")}
     counts["numberUnavailable"] = roster.counts["desiredNumberScheduled"] - roster.counts["numberAvailable"]
     result: Plain = {key: counts.get(key, 0) for key in always}
     result |= {key: value for key, value in counts.items() if value}

@@ -10,7 +10,15 @@ from lightkube.models.apps_v1 import DaemonSet
 from lightkube.models.core_v1 import Node
 
 from drakit.client import resource_of
-from drakit.controllers.daemonset_decisions import Roster, Step, decide, next_status, node_of, tolerations
+from drakit.controllers.daemonset_decisions import (
+    GENERATION,
+    Roster,
+    Step,
+    decide,
+    next_status,
+    node_of,
+    tolerations,
+)
 from drakit.controllers.loop import Context, ControlLoop
 from drakit.controllers.objects import (
     Plain,
@@ -43,7 +51,6 @@ __all__ = ["DaemonSetController"]
 DAEMON_SETS = resource_of(DaemonSet)
 _WORKERS = 2
 _BURST = 250
-_FAILED_POD_BACKOFF = 1.0
 
 
 class DaemonSetController:
@@ -145,8 +152,7 @@ class DaemonSetController:
             failure = await self._carry_out(daemon_set, step, roster.revision)
             if len(step.create) > _BURST:
                 self.loop.add(key)
-            if step.failed:
-                again = _FAILED_POD_BACKOFF
+            again = step.wait
         current = self._sets.get(key) or daemon_set
         patch = status_patch(status(current), next_status(current, roster, self._clock.now()))
         if patch is not None:
@@ -159,13 +165,19 @@ class DaemonSetController:
         await self._history.truncate(daemon_set, {name(revision), *used})
         if failure is not None:
             raise failure
-        return 1.0 if roster.ripening else again
+        if roster.ripening:
+            again = min(again or 1.0, 1.0)
+        return again
 
     async def _carry_out(self, daemon_set: Plain, step: Step, revision: str) -> Exception | None:
-        for pod in step.failed:
-            text = f"Found failed daemon pod {key_of(pod)} on node {node_of(pod)}, will try to kill it"
-            self._recorder.event(daemon_set, "Warning", "FailedDaemonPod", text)
-        doomed = {uid(pod): pod for pod in (*step.failed, *step.delete)}.values()
+        for pod in step.ended:
+            if status(pod)["phase"] == "Failed":
+                text = f"Found failed daemon pod {key_of(pod)} on node {node_of(pod)}, will try to kill it"
+                self._recorder.event(daemon_set, "Warning", "FailedDaemonPod", text)
+            else:
+                text = f"Found succeeded daemon pod {key_of(pod)} on node {node_of(pod)}, will try to delete it"
+                self._recorder.event(daemon_set, "Normal", "SucceededDaemonPod", text)
+        doomed = {uid(pod): pod for pod in (*step.ended, *step.delete)}.values()
         answers = await asyncio.gather(
             *(self._control.delete(daemon_set, pod) for pod in doomed), return_exceptions=True
         )
@@ -189,7 +201,7 @@ def _places(node: Plain) -> dict[str, None]:
 def _pod(daemon_set: Plain, node: str, revision: str) -> Plain:
     template = spec(daemon_set)["template"]
     body = pod_from_template(template, daemon_set)
-    generation = (daemon_set["metadata"].get("annotations") or {}).get("deprecated.daemonset.template.generation")
+    generation = (daemon_set["metadata"].get("annotations") or {}).get(GENERATION)
     body["metadata"]["labels"] = {
         **((template.get("metadata") or {}).get("labels") or {}),
         REVISION_LABEL: revision,

@@ -1,0 +1,86 @@
+"""DaemonSets: the roster by node, kept up to date, against one made anew."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from drakit.client import Plain
+from drakit.controllers.daemonset_decisions import Roster, decide, next_status
+from tests.controllers import objects as make
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+NODES = [f"n{number}" for number in range(5)]
+
+
+def _set(rng: random.Random) -> Plain:
+    rolling = rng.choice(({"maxUnavailable": 1}, {"maxUnavailable": "50%"}, {"maxSurge": 1, "maxUnavailable": 0}))
+    strategy = {"type": rng.choice(("RollingUpdate", "RollingUpdate", "OnDelete")), "rollingUpdate": rolling}
+    body = make.workload("DaemonSet", "d", minReadySeconds=rng.choice((0, 10)), updateStrategy=strategy)
+    if rng.random() < 0.5:
+        body["spec"]["template"]["spec"]["nodeSelector"] = {"gpu": "yes"}
+    return body
+
+
+def _node(rng: random.Random, name: str) -> Plain:
+    taints = rng.choice(([], [], [{"key": "k", "effect": "NoExecute"}], [{"key": "k", "effect": "NoSchedule"}]))
+    return {
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"gpu": rng.choice(("yes", "no"))}},
+        "spec": {"taints": taints},
+    }
+
+
+def _pod(rng: random.Random, number: int) -> Plain:
+    since = (NOW - timedelta(seconds=rng.choice((5, 60)))).strftime("%Y-%m-%dT%H:%M:%SZ")
+    ready = {"type": "Ready", "status": rng.choice(("True", "True", "False")), "lastTransitionTime": since}
+    labels = {"app": rng.choice(("d", "d", "d", "d", "other")), "controller-revision-hash": rng.choice(("old", "new"))}
+    metadata: Plain = {"name": f"d-{number}", "namespace": "default", "labels": labels, "creationTimestamp": since}
+    if rng.random() < 0.2:
+        metadata["deletionTimestamp"] = since
+    phase = rng.choice(("Running", "Running", "Running", "Pending", "Failed"))
+    where = {"nodeName": rng.choice([*NODES, "gone"])} if rng.random() < 0.9 else {}
+    return {"kind": "Pod", "metadata": metadata, "spec": where, "status": {"phase": phase, "conditions": [ready]}}
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_roster_kept_up_to_date_is_as_one_made_anew(seed: int) -> None:
+    """Which of several outdated nodes comes first may differ; how many, and everything else, may not."""
+    rng = random.Random(seed)
+    owner = _set(rng)
+    nodes: dict[str, Plain] = {}
+    pods: dict[int, Plain] = {}
+    roster = Roster(owner, "new", (), ())
+    for _ in range(40):
+        number, node = rng.randrange(9), rng.choice(NODES)
+        action = rng.random()
+        if action < 0.4:
+            pods[number] = _pod(rng, number)
+            roster.put(pods[number])
+        elif action < 0.6 and number in pods:
+            roster.remove(pods.pop(number))
+        elif action < 0.9:
+            nodes[node] = _node(rng, node)
+            roster.put_node(nodes[node])
+        elif node in nodes:
+            del nodes[node]
+            roster.remove_node(node)
+        fresh = Roster(owner, "new", nodes.values(), pods.values())
+        fresh._backoff = dict(roster._backoff)  # what was done before is not in the pods
+        step, expected = decide(owner, roster, NOW), decide(owner, fresh, NOW)
+        assert len(step.create) == len(expected.create)
+        assert len(step.delete) == len(expected.delete)
+        assert step.wait == expected.wait
+        assert _names(step.ended) == _names(expected.ended)
+        assert next_status(owner, roster, NOW) == next_status(owner, fresh, NOW)
+        for group, members in fresh.updates.items():
+            assert roster.updates[group].keys() == members.keys()
+        assert (roster.strangers, roster.revisions) == (fresh.strangers, fresh.revisions)
+        assert roster.ripening.keys() == fresh.ripening.keys()
+
+
+def _names(pods: list[Plain]) -> Counter[str]:
+    return Counter(pod["metadata"]["name"] for pod in pods)
