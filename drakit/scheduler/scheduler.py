@@ -239,6 +239,7 @@ class Scheduler:
 
     def _assume(self, info: PodInfo, placement: Placement) -> None:
         state = self.state
+        self._tracker.withdraw(info.uid)  # from here on it counts as there, not as waiting
         state.place(info, placement.node)
         self._tracker.assumed.add(info.uid)
         self._tracker.binding.add(info.uid)
@@ -266,7 +267,6 @@ class Scheduler:
                 return
         self._tracker.binding.discard(info.uid)
         self.metrics.attempted(SCHEDULED, waiting, self.clock.monotonic())
-        self._tracker.withdraw(info.uid)
         self._reporter.placed(info, placement.node)
         current = self._informers.of(Pod).get(info.key)
         if current is None or current.metadata is None or current.metadata.uid != info.uid or is_finished(current):
