@@ -53,9 +53,19 @@ class Context:
 
 
 class ControlLoop:
-    def __init__(self, name: str, reconcile: Reconcile, context: Context, *, workers: int = 5) -> None:
+    def __init__(
+        self,
+        name: str,
+        reconcile: Reconcile,
+        context: Context,
+        *,
+        workers: int = 5,
+        base_delay: float = 0.005,
+        max_delay: float = 1000.0,
+    ) -> None:
+        """`base_delay`, `max_delay`: how long a key that failed waits, doubling from the first to the last time."""
         self.name = name
-        self.queue: WorkQueue[str] = WorkQueue(context.clock, name=name)
+        self.queue: WorkQueue[str] = WorkQueue(context.clock, name=name, base_delay=base_delay, max_delay=max_delay)
         _show(self.queue, context.metrics)
         self.reconciles = 0
         self._reconcile = reconcile
