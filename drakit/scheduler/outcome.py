@@ -66,7 +66,7 @@ class Diagnosis:
             return ""
         text, nodes = counted.most_common(1)[0]
         others = len(counted) - 1
-        suffix = f"; {others} more kinds of reason" if others else ""
+        suffix = f"; {others} more kind{'s' if others > 1 else ''} of reason" if others else ""
         return (f"{nodes} nodes: {text}" if nodes > 1 else text) + suffix
 
 

@@ -68,6 +68,7 @@ class Scheduler:
         )
         self._groups, self._gangs = self._tracker.groups, self._tracker.gangs
         self._tasks: set[asyncio.Task[None]] = set()
+        self._evicting: set[str] = set()  # UIDs of victims that have been told to go
 
     # -- life
 
@@ -374,10 +375,12 @@ class Scheduler:
             log.warning("releasing a claim for pod %s: %s", info.key, error)
 
     async def _evict(self, info: PodInfo, found: Preemption) -> None:
-        """Delete the victims, with their own grace."""
+        """Delete the victims, with their own grace; each once, however many wait for it."""
+        self._evicting &= self.state.nodes.placed.keys()
         for victim in found.victims:
-            if is_deleting(victim.pod):
+            if is_deleting(victim.pod) or victim.uid in self._evicting:
                 continue
+            self._evicting.add(victim.uid)
             text = f"Preempted by pod {info.uid} on node {found.node}"
             condition = {
                 "type": "DisruptionTarget",
@@ -399,6 +402,7 @@ class Scheduler:
             except StatusError as error:
                 if error.code not in (404, 409):
                     log.warning("preempting pod %s: %s", victim.key, error)
+                self._evicting.discard(victim.uid)
                 continue
             self._recorder.event(victim.pod, "Normal", "Preempted", text, action="Preempting", related=info.pod)
 

@@ -102,6 +102,30 @@ def test_a_pod_of_higher_priority_gets_the_devices_of_a_lower_one() -> None:
     scenario(test)
 
 
+def test_several_that_preempt_at_once_take_no_more_than_they_need() -> None:
+    """Each waits for victims of its own, at the same time, and none lives on what comes free for another."""
+
+    async def test(client: Client) -> None:
+        base = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+        await client.create({**base, "metadata": {"name": "high"}, "value": 1000})
+        await client.create(template("one"))
+        await client.create(template("two", 2))
+        low = [f"low-{number}" for number in range(8)]
+        for name in low:
+            await client.create(pod(name, templates="one", terminationGracePeriodSeconds=1))
+        await until(lambda: both(client, *low), "eight pods on eight devices")
+        high = [f"high-{number}" for number in range(3)]
+        for name in high:
+            await client.create(pod(name, templates="two", priorityClassName="high"))
+        await until(lambda: both(client, *high), "the urgent pods placed")
+        left = {p.metadata.name for p in (await client.list(Pod)).items if p.metadata}
+        assert len(left) == 3 + 2
+        told = [e.regarding.name for e in (await client.list(Event)).items if e.reason == "Preempted" and e.regarding]
+        assert sorted(told) == sorted(set(low) - left)
+
+    scenario(test, nodes=2)
+
+
 async def both(client: Client, *names: str) -> bool:
     return all([await node_of(client, name) for name in names])
 
