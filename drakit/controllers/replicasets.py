@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from lightkube.models.apps_v1 import ReplicaSet
 
+from drakit.api.kinds.pod_annotations import deletion_cost
 from drakit.client import resource_of
 from drakit.controllers.loop import Context, ControlLoop
 from drakit.controllers.objects import (
@@ -62,13 +63,12 @@ def deletion_order(pods: list[Plain], on_node: Counter[str]) -> list[Plain]:
         restarts = max(
             (entry.get("restartCount", 0) for entry in status(pod).get("containerStatuses") or ()), default=0
         )
-        cost = (pod["metadata"].get("annotations") or {}).get("controller.kubernetes.io/pod-deletion-cost", "0")
         created = parse_time(pod["metadata"].get("creationTimestamp") or "1970-01-01T00:00:00Z")
         return (
             bool(node),
             {"Pending": 0, "Unknown": 1}.get(status(pod).get("phase", "Pending"), 2),
             pod_ready(pod),
-            int(cost) if cost.lstrip("+-").isdigit() else 0,
+            deletion_cost(pod["metadata"].get("annotations") or {}) or 0,
             -on_node[node],
             -since.timestamp() if since is not _LONG_AGO else 0.0,
             -restarts,

@@ -170,3 +170,42 @@ def test_lookups_agree() -> None:
             assert registry.by_api_version(kind.api_version(version.name), kind.kind) == (kind, version.name)
     with pytest.raises(KeyError):
         registry.by_model(dict)
+
+
+def annotated_pod(**annotations: str) -> dict[str, Any]:
+    names = {"cost": "controller.kubernetes.io/pod-deletion-cost", "mirror": "kubernetes.io/config.mirror"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "default", "annotations": {names[k]: v for k, v in annotations.items()}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+
+
+pytest.mark.parametrize("cost", ["0", "-3", "2147483647", "-2147483648", "10"])
+def test_cost_of_deleting_a_pod_is_a_number(cost: str) -> None:
+    assert create(annotated_pod(cost=cost))["metadata"]["annotations"]
+
+
+pytest.mark.parametrize("cost", ["x", "", "+5", "05", "2147483648", "1.5", "-", "٣"])
+def test_cost_of_deleting_a_pod_that_is_no_number_is_refused(cost: str) -> None:
+    with pytest.raises(StatusError, match="must be a 32bit integer"):
+        create(annotated_pod(cost=cost))
+    stored = create(annotated_pod(cost="1"))
+    key = "controller.kubernetes.io/pod-deletion-cost"
+    new = changed(stored, metadata={**stored["metadata"], "annotations": {key: cost}})
+    with pytest.raises(StatusError, match="must be a 32bit integer"):
+        update(stored, new)
+    wrong = changed(stored, metadata={**stored["metadata"], "annotations": {key: cost, "a": "b"}})
+    assert update(new, wrong)["metadata"]["annotations"]["a"] == "b"  # what was wrong before may stay
+
+
+def test_mirror_annotation_needs_a_node_and_stays() -> None:
+    with pytest.raises(StatusError, match=r"must set spec\.nodeName if mirror pod annotation is set"):
+        create(annotated_pod(mirror="x"))
+    stored = create(annotated_pod())
+    new = changed(stored, metadata={**stored["metadata"], "annotations": {"kubernetes.io/config.mirror": "x"}})
+    with pytest.raises(StatusError, match="may not add mirror pod annotation"):
+        update(stored, new)
+    with pytest.raises(StatusError, match="may not remove or update mirror pod annotation"):
+        update(new, stored)

@@ -18,6 +18,7 @@ from drakit.api.kinds.container_validation import (
     validate_ephemeral_containers,
     validate_resources,
 )
+from drakit.api.kinds.pod_annotations import validate_pod_annotations
 from drakit.api.kinds.volume_validation import validate_volumes
 
 __all__ = ["validate_pod", "validate_pod_template", "validate_tolerations"]
@@ -34,7 +35,7 @@ _TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 def validate_pod(pod: Plain) -> Errors:
-    """The checks of a new pod beside those of its metadata."""
+    """The checks of a pod beside those of its metadata."""
     spec = pod["spec"]
     errors = validate_pod_spec(spec, "spec", pod["metadata"])
     errors += checks.non_negative(spec.get("terminationGracePeriodSeconds"), "spec.terminationGracePeriodSeconds")
@@ -56,6 +57,8 @@ def validate_pod_template(template: Plain, path: str) -> Errors:
     if meta.get("annotations"):
         errors += metadata.validate_annotations(meta["annotations"], f"{path}.metadata.annotations")
     spec = template.get("spec") or {}
+    if meta.get("annotations"):
+        errors += validate_pod_annotations(meta["annotations"], spec, f"{path}.annotations")
     errors += validate_pod_spec(spec, f"{path}.spec", None)
     if spec.get("ephemeralContainers"):
         text = "ephemeral containers not allowed in pod template"

@@ -13,6 +13,7 @@ from drakit.api.errors import FieldError
 from drakit.api.kind import Kind, Object, Strategy, Subresource, WriteContext, text_at
 from drakit.api.kinds import checks, entry, pod_claims
 from drakit.api.kinds.container_validation import Surroundings, validate_ephemeral_containers
+from drakit.api.kinds.pod_annotations import validate_annotation_update, validate_pod_annotations
 from drakit.api.kinds.pod_defaults import default_pod
 from drakit.api.kinds.pod_validation import validate_pod, validate_tolerations
 
@@ -117,8 +118,10 @@ def _requirements_class(resources: Object) -> str:
 
 
 def _validate(pod: Object, ctx: WriteContext) -> Errors:
-    errors = validate_pod(pod)
     spec = pod["spec"]
+    annotations = pod["metadata"].get("annotations")
+    errors = validate_pod_annotations(annotations, spec, "metadata.annotations") if annotations else []
+    errors += validate_pod(pod)
     if spec.get("ephemeralContainers"):
         errors.append(FieldError.forbidden("spec.ephemeralContainers", "cannot be set on create"))
     if spec.get("nodeName") and spec.get("schedulingGates"):
@@ -154,9 +157,12 @@ def _prepare_for_update(new: Object, old: Object, ctx: WriteContext) -> None:
 
 def _validate_update(new: Object, old: Object, ctx: WriteContext) -> Errors:
     spec, before = new["spec"], old["spec"]
+    errors: Errors = []
+    if new["metadata"].get("annotations") != old["metadata"].get("annotations"):
+        errors = validate_annotation_update(new, old)
     if spec == before:
-        return []
-    errors = validate_pod(new)
+        return errors
+    errors += validate_pod(new)
     for kind in ("containers", "initContainers"):
         if len(spec.get(kind) or ()) != len(before.get(kind) or ()):
             errors.append(FieldError.forbidden(f"spec.{kind}", "pod updates may not add or remove containers"))
