@@ -182,12 +182,12 @@ def annotated_pod(**annotations: str) -> dict[str, Any]:
     }
 
 
-pytest.mark.parametrize("cost", ["0", "-3", "2147483647", "-2147483648", "10"])
+@pytest.mark.parametrize("cost", ["0", "-3", "2147483647", "-2147483648", "10"])
 def test_cost_of_deleting_a_pod_is_a_number(cost: str) -> None:
     assert create(annotated_pod(cost=cost))["metadata"]["annotations"]
 
 
-pytest.mark.parametrize("cost", ["x", "", "+5", "05", "2147483648", "1.5", "-", "٣"])
+@pytest.mark.parametrize("cost", ["x", "", "+5", "05", "2147483648", "1.5", "-", "٣"])
 def test_cost_of_deleting_a_pod_that_is_no_number_is_refused(cost: str) -> None:
     with pytest.raises(StatusError, match="must be a 32bit integer"):
         create(annotated_pod(cost=cost))
