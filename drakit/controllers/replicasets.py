@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cmp_to_key
 
 from lightkube.models.apps_v1 import ReplicaSet
 
@@ -23,7 +25,6 @@ from drakit.controllers.objects import (
     parse_time,
     pod_active,
     pod_available,
-    pod_ready,
     set_condition,
     spec,
     status,
@@ -50,33 +51,77 @@ __all__ = ["ReplicaSetController", "deletion_order", "next_status"]
 REPLICA_SETS = resource_of(ReplicaSet)
 _BURST = 500
 _WORKERS = 5
-_LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
 
 
-def deletion_order(pods: list[Plain], on_node: Counter[str]) -> list[Plain]:
-    """Which pods go first: not assigned, pending, not ready, cheap, on crowded nodes, ready for less long, restarted, young."""
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A pod that may be deleted, as far as the order looks at it."""
 
-    def rank(pod: Plain) -> tuple[object, ...]:
-        node = spec(pod).get("nodeName") or ""
-        ready = condition(pod, "Ready")
-        since = parse_time(ready["lastTransitionTime"]) if ready and ready.get("lastTransitionTime") else _LONG_AGO
-        restarts = max(
-            (entry.get("restartCount", 0) for entry in status(pod).get("containerStatuses") or ()), default=0
-        )
-        created = parse_time(pod["metadata"].get("creationTimestamp") or "1970-01-01T00:00:00Z")
-        return (
-            bool(node),
-            {"Pending": 0, "Unknown": 1}.get(status(pod).get("phase", "Pending"), 2),
-            pod_ready(pod),
-            deletion_cost(pod["metadata"].get("annotations") or {}) or 0,
-            -on_node[node],
-            -since.timestamp() if since is not _LONG_AGO else 0.0,
-            -restarts,
-            -created.timestamp(),
-            name(pod),
-        )
+    pod: Plain
+    rank: tuple[bool, int, bool, int, int]  # assigned, phase, ready, cost, minus the pods on its node
+    ready_since: datetime | None
+    restarts: tuple[int, int]  # of containers, of sidecars
+    created: datetime | None
 
-    return sorted(pods, key=rank)
+
+def deletion_order(pods: list[Plain], on_node: Counter[str], now: datetime | None = None) -> list[Plain]:
+    """Which pods go first: not assigned, pending, not ready, cheap, on crowded nodes, ready for less long, restarted, young.
+
+    With `now` ages are compared by their order of magnitude only, and chance decides among pods of about one age: after a rollout they
+    are spread well, and the youngest are not always those of one zone.
+    """
+
+    def younger(one: datetime | None, two: datetime | None, uids: tuple[str, str]) -> int:
+        if one is None or two is None:
+            return -1 if one is None else 1
+        if now is None:
+            return -1 if one > two else 1
+        difference = _magnitude(now, one) - _magnitude(now, two)
+        return difference or (-1 if uids[0] < uids[1] else 1)
+
+    def compare(one: _Candidate, two: _Candidate) -> int:
+        if one.rank != two.rank:
+            return -1 if one.rank < two.rank else 1
+        uids = uid(one.pod), uid(two.pod)
+        if one.ready_since != two.ready_since:
+            return younger(one.ready_since, two.ready_since, uids)
+        if one.restarts != two.restarts:
+            return -1 if one.restarts > two.restarts else 1
+        return younger(one.created, two.created, uids) if one.created != two.created else 0
+
+    candidates = [_candidate(pod, on_node) for pod in pods]
+    return [each.pod for each in sorted(candidates, key=cmp_to_key(compare))]
+
+
+def _magnitude(now: datetime, moment: datetime) -> int:
+    age = int((now - moment).total_seconds() * 1e9)
+    return age.bit_length() - 1 if age > 0 else -1
+
+
+def _candidate(pod: Plain, on_node: Counter[str]) -> _Candidate:
+    node, metadata, seen = spec(pod).get("nodeName") or "", pod["metadata"], status(pod)
+    ready = condition(pod, "Ready") or {}
+    is_ready = ready.get("status") == "True"
+    sidecars = {each["name"] for each in spec(pod).get("initContainers") or () if each.get("restartPolicy") == "Always"}
+    phase = {"Pending": 0, "Unknown": 1}.get(seen.get("phase", "Pending"), 2)
+    cost = deletion_cost(metadata.get("annotations") or {}) or 0
+    return _Candidate(
+        pod,
+        (bool(node), phase, is_ready, cost, -on_node[node]),
+        parse_time(ready["lastTransitionTime"]) if is_ready and ready.get("lastTransitionTime") else None,
+        (
+            max((each.get("restartCount", 0) for each in seen.get("containerStatuses") or ()), default=0),
+            max(
+                (
+                    each.get("restartCount", 0)
+                    for each in seen.get("initContainerStatuses") or ()
+                    if each["name"] in sidecars
+                ),
+                default=0,
+            ),
+        ),
+        parse_time(metadata["creationTimestamp"]) if metadata.get("creationTimestamp") else None,
+    )
 
 
 def next_status(
@@ -163,7 +208,7 @@ class ReplicaSetController:
             return error
         if missing < 0:
             active = [pod for pod in owned_pods(self._pods, replica_set) if pod_active(pod)]
-            doomed = deletion_order(active, self._crowding(replica_set))[: min(-missing, _BURST)]
+            doomed = deletion_order(active, self._crowding(replica_set), self._clock.now())[: min(-missing, _BURST)]
             answers = await asyncio.gather(
                 *(self._control.delete(replica_set, pod) for pod in doomed), return_exceptions=True
             )

@@ -1,6 +1,7 @@
 """ReplicaSets, Deployments, StatefulSets and DaemonSets as a user sees them."""
 
 from collections import Counter
+from datetime import UTC, datetime
 
 import pytest
 from lightkube.models.apps_v1 import ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet
@@ -155,6 +156,44 @@ def pod_like(
 def test_which_pod_goes_first(first: dict, second: dict) -> None:
     pods = [pod_like("b", **second), pod_like("a", **first)]
     assert [pod["metadata"]["name"] for pod in deletion_order(pods, Counter({"crowded": 5}))] == ["a", "b"]
+
+
+def test_pods_of_about_one_age_go_in_no_order_of_age() -> None:
+    """Ages are compared by their order of magnitude, as Kubernetes does since LogarithmicScaleDown."""
+
+    def ready(name: str, uid: str, since: str) -> Plain:
+        entry = {"type": "Ready", "status": "True", "lastTransitionTime": since}
+        return {
+            "metadata": {"name": name, "uid": uid, "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"nodeName": "n"},
+            "status": {"phase": "Running", "conditions": [entry]},
+        }
+
+    now = datetime(2026, 1, 1, 1, tzinfo=UTC)
+    old, older = ready("old", "1", "2026-01-01T00:10:00Z"), ready("older", "0", "2026-01-01T00:05:00Z")
+    young = ready("young", "9", "2026-01-01T00:59:00Z")
+    assert [pod["metadata"]["name"] for pod in deletion_order([older, old, young], Counter(), now)] == [
+        "young",
+        "older",
+        "old",
+    ]
+    assert [pod["metadata"]["name"] for pod in deletion_order([older, old, young], Counter())] == [
+        "young",
+        "old",
+        "older",
+    ]
+
+
+def test_pod_whose_sidecar_restarted_goes_first() -> None:
+    def pod(name: str, restarts: int) -> Plain:
+        return {
+            "metadata": {"name": name, "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"nodeName": "n", "initContainers": [{"name": "s", "restartPolicy": "Always"}]},
+            "status": {"phase": "Running", "initContainerStatuses": [{"name": "s", "restartCount": restarts}]},
+        }
+
+    pods = [pod("a", 0), pod("b", 2)]
+    assert [each["metadata"]["name"] for each in deletion_order(pods, Counter())] == ["b", "a"]
 
 
 # Deployments.
