@@ -257,6 +257,11 @@ class Informers:
             prepare(model)
             await asyncio.sleep(0)
 
+    @property
+    def events(self) -> int:
+        """Changes told so far; for tests and load figures."""
+        return sum(reflector.events for reflector in self._reflectors.values())
+
     async def wait_synced(self) -> None:
         for reflector in [*self._reflectors.values()]:
             await reflector.synced.wait()

@@ -107,6 +107,10 @@ class Cluster:
                 return
         raise AssertionError("the controllers do not come to rest")
 
+    def events(self) -> int:
+        """How many changes the controllers have been told of."""
+        return self.context.informers.events if self.context is not None else 0
+
     # Objects.
 
     async def create(self, obj: Plain) -> Plain:

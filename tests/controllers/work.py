@@ -472,9 +472,17 @@ async def measure(n: int) -> dict[tuple[str, str], tuple[int, int]]:
             for event in events:
                 if event.prepare is not None:
                     await event.prepare(cluster, n)
-                    await cluster.settle(2.0)
+                await _rest(cluster)
                 result[controller, event.title] = await _count(cluster, event)
     return result
+
+
+async def _rest(cluster: Cluster) -> None:
+    """Until all that `prepare` has done has come through the watches, and has been dealt with."""
+    before = -1
+    while before != (before := cluster.events()):
+        await cluster.settle(1.0)
+        await asyncio.sleep(0.01)  # watches have turns of their own
 
 
 async def _count(cluster: Cluster, event: Event) -> tuple[int, int]:
