@@ -3,7 +3,7 @@
 Each has a Node object with a heartbeat Lease and the ResourceSlices of a profile. Pods bound to them run as far as the API can
 see: they start once their claims are allocated and reserved for them (as a kubelet would insist), those that may end succeed
 after a while, deleted ones go within their grace. Annotations steer a pod: `simulated.drakit.dev/seconds` (how long it runs)
-and `simulated.drakit.dev/exit-code`.
+and `simulated.drakit.dev/exit-code`; and a node: `simulated.drakit.dev/silent: "true"` cuts it off, with its pods, until it is taken away.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ PODS = resource_of(Pod)
 LEASES = resource_of(Lease)
 SECONDS = "simulated.drakit.dev/seconds"
 EXIT_CODE = "simulated.drakit.dev/exit-code"
+SILENT = "simulated.drakit.dev/silent"
 LEASE_SECONDS = 40
 WRITES = 64  # at a time
 SHUTDOWN = 0.05  # seconds that a container takes to end after SIGTERM
@@ -77,6 +78,7 @@ class SimulatedNodes:
         self._order = count()
         self._planned: dict[str, str] = {}  # pod UID -> what is planned or done for it
         self._held: dict[str, set[str]] = {}  # claim key -> keys of pods that wait for it
+        self._silent: set[str] = set()  # nodes that are cut off
         self._wake = asyncio.Event()
         self._gate = asyncio.Semaphore(WRITES)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -89,10 +91,13 @@ class SimulatedNodes:
         removers = []
         try:
             await self.publish()
+            nodes = self._informers.of(Node)
             claims = self._informers.of(ResourceClaim)
             pods = self._informers.of(Pod)
+            await nodes.synced.wait()
             await claims.synced.wait()
             await pods.synced.wait()
+            removers.append(nodes.add_handler(self._node_seen, lambda _, new: self._node_seen(new), self._node_gone))
             removers.append(claims.add_handler(self._claim_seen, lambda _, new: self._claim_seen(new)))
             removers.append(pods.add_handler(self._pod_seen, lambda _, new: self._pod_seen(new), self._pod_gone))
             self._after(0, "heartbeats", self._heartbeats)
@@ -126,8 +131,10 @@ class SimulatedNodes:
             body["status"]["nodeInfo"] = _node_info(body)
             body["status"]["addresses"] = [{"type": "Hostname", "address": name}]
             node = await self._create_or_keep(body, self._of(name))
-            if any(taint["key"] == NOT_READY for taint in (node.get("spec") or {}).get("taints") or ()):
-                await self._client.patch_plain(NODES, name, {"spec": {"taints": None}})
+            taints = (node.get("spec") or {}).get("taints") or []
+            others = [taint for taint in taints if taint["key"] != NOT_READY]
+            if len(others) < len(taints):
+                await self._client.patch_plain(NODES, name, {"spec": {"taints": others or None}})
             slices = self._profile.slices(name, index, uid=node["metadata"]["uid"]) if self._devices else ()
             for slice_ in slices:
                 await self._create_or_keep(slice_, self._of(name))
@@ -160,16 +167,52 @@ class SimulatedNodes:
         """Every node renews its lease once per round; a round takes long enough to stay in the background."""
         interval = min(30.0, max(10.0, len(self.names) / 100))
         for name in self.names:
-            await self._renew(name)
+            await self._heartbeat(name)
             await asyncio.sleep(0)
         self._after(interval, "heartbeats", self._heartbeats)
 
-    async def _renew(self, name: str) -> None:
+    async def _heartbeat(self, name: str) -> None:
+        node = self._informers.of(Node).get(name)
+        if (
+            node is None or name in self._silent
+        ):  # one that was deleted comes back with the next start, as with a kubelet
+            return
+        await self._renew(name, node)
+        if not _is_ready(node):  # taken for dead meanwhile: after a sleep of this machine, or of the process
+            with suppress(StatusError):
+                status = {"status": {"conditions": self._conditions()}}
+                await self._of(name).patch_plain(NODES, name, status, kind="strategic", subresource="status")
+
+    def _node_seen(self, node: Node) -> None:
+        assert node.metadata is not None
+        name = node.metadata.name or ""
+        if name not in self._mine:
+            return
+        if (node.metadata.annotations or {}).get(SILENT) == "true":
+            self._silent.add(name)
+        elif name in self._silent:
+            self._heard_again(name)
+
+    def _node_gone(self, node: Node) -> None:
+        assert node.metadata is not None
+        self._silent.discard(node.metadata.name or "")
+
+    def _heard_again(self, name: str) -> None:
+        """What its pods missed is made up for."""
+        self._silent.discard(name)
+        self._after(0, f"heartbeat of {name}", lambda: self._heartbeat(name))
+        for pod in self._informers.of(Pod).list():
+            if pod.spec is not None and pod.spec.nodeName == name:
+                self._pod_seen(pod)
+
+    async def _renew(self, name: str, node: Node) -> None:
         now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        assert node.metadata is not None
+        owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node.metadata.uid}
         body: Plain = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"name": name, "namespace": "kube-node-lease"},
+            "metadata": {"name": name, "namespace": "kube-node-lease", "ownerReferences": [owner]},
             "spec": {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": now},
         }
         try:
@@ -205,6 +248,21 @@ class SimulatedNodes:
                 for each in waits:
                     each.cancel()
 
+    def _plan(self, pod: Pod, step: str, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+        """One step of the pod's life, at its time; not while its node is silent."""
+        assert pod.metadata is not None
+        assert pod.spec is not None
+        uid, node = pod.metadata.uid or "", pod.spec.nodeName
+        self._planned[uid] = step
+
+        async def unless_silent() -> None:
+            if node not in self._silent:
+                await work()
+            elif self._planned.get(uid) == step:
+                del self._planned[uid]  # planned anew when the node is heard again
+
+        self._after(seconds, f"pod {_key(pod)}, {step}", unless_silent)
+
     def _spawn(self, what: str, work: Callable[[], Awaitable[None]]) -> None:
         async def bounded() -> None:
             async with self._gate:
@@ -223,22 +281,19 @@ class SimulatedNodes:
     def _pod_seen(self, pod: Pod) -> None:
         if pod.spec is None or pod.spec.nodeName not in self._mine or pod.metadata is None:
             return
+        if pod.spec.nodeName in self._silent:
+            return
         uid, planned = pod.metadata.uid or "", self._planned.get(pod.metadata.uid or "")
         phase = pod.status.phase if pod.status else None
         if pod.metadata.deletionTimestamp is not None:
             if planned != "end":
-                self._planned[uid] = "end"
                 grace = pod.metadata.deletionGracePeriodSeconds or 0
-                self._after(min(grace, SHUTDOWN), f"ending pod {_key(pod)}", lambda: self._end(pod))
+                self._plan(pod, "end", min(grace, SHUTDOWN), lambda: self._end(pod))
         elif phase in (None, "Pending", ""):
             if planned is None and self._may_start(pod):
-                self._planned[uid] = "start"
-                self._after(0, f"starting pod {_key(pod)}", lambda: self._start(pod))
+                self._plan(pod, "start", 0, lambda: self._start(pod))
         elif phase == "Running" and planned in (None, "start") and _may_end(pod):
-            self._planned[uid] = "finish"
-            self._after(
-                _seconds(pod, self._pod_seconds), f"finishing pod {_key(pod)}", lambda: self._finish(_key(pod), uid)
-            )
+            self._plan(pod, "finish", _seconds(pod, self._pod_seconds), lambda: self._finish(_key(pod), uid))
 
     def _pod_gone(self, pod: Pod) -> None:
         if pod.metadata is not None:
@@ -267,7 +322,7 @@ class SimulatedNodes:
         spec = pod.spec
         assert spec is not None
         ip = _address(_key(pod))
-        inits = [_status(c, {"terminated": _terminated(0, now)}, ready=True) for c in spec.initContainers or ()]
+        inits = [_status(c, {"terminated": _terminated(0, now, now)}, ready=True) for c in spec.initContainers or ()]
         status: Plain = {
             "phase": "Running",
             "startTime": now,
@@ -289,14 +344,14 @@ class SimulatedNodes:
         now = _stamp(self._clock.now())
         assert pod.spec is not None
         reason = {"reason": "PodCompleted"} if not code else {}
+        began: Any = pod.status.startTime if pod.status else None
+        ended = _terminated(code, _stamp(began) if isinstance(began, datetime) else now, now)
         await self._patch(
             pod,
             {
                 "phase": "Failed" if code else "Succeeded",
                 "conditions": [{**_condition(name, "False", now), **reason} for name in ("Ready", "ContainersReady")],
-                "containerStatuses": [
-                    _status(c, {"terminated": _terminated(code, now)}, ready=False) for c in pod.spec.containers
-                ],
+                "containerStatuses": [_status(c, {"terminated": ended}, ready=False) for c in pod.spec.containers],
             },
         )
 
@@ -330,6 +385,11 @@ def _key(pod: Pod) -> str:
 
 def _stamp(now: datetime) -> str:
     return now.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _is_ready(node: Node) -> bool:
+    conditions = (node.status.conditions if node.status else None) or ()
+    return any(condition.type == "Ready" and condition.status == "True" for condition in conditions)
 
 
 def _may_end(pod: Pod) -> bool:
@@ -404,8 +464,8 @@ def _status(container: Container, state: Plain, *, ready: bool) -> Plain:
     }
 
 
-def _terminated(code: int, now: str) -> Plain:
-    return {"exitCode": code, "reason": "Error" if code else "Completed", "startedAt": now, "finishedAt": now}
+def _terminated(code: int, began: str, now: str) -> Plain:
+    return {"exitCode": code, "reason": "Error" if code else "Completed", "startedAt": began, "finishedAt": now}
 
 
 def _address(text: str) -> str:
