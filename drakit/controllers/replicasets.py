@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterable
 from datetime import datetime
-from functools import cmp_to_key
+from math import inf
 
 from lightkube.models.apps_v1 import ReplicaSet
 
@@ -53,75 +53,51 @@ _BURST = 500
 _WORKERS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """A pod that may be deleted, as far as the order looks at it."""
-
-    pod: Plain
-    rank: tuple[bool, int, bool, int, int]  # assigned, phase, ready, cost, minus the pods on its node
-    ready_since: datetime | None
-    restarts: tuple[int, int]  # of containers, of sidecars
-    created: datetime | None
-
-
 def deletion_order(pods: list[Plain], on_node: Counter[str], now: datetime | None = None) -> list[Plain]:
     """Which pods go first: not assigned, pending, not ready, cheap, on crowded nodes, ready for less long, restarted, young.
 
-    With `now` ages are compared by their order of magnitude only, and chance decides among pods of about one age: after a rollout they
-    are spread well, and the youngest are not always those of one zone.
+    With `now` ages are compared by their order of magnitude only, and UIDs, that is chance, decide among pods of about one age: the
+    youngest may all be those that a rollout has just put into one zone.
     """
 
-    def younger(one: datetime | None, two: datetime | None, uids: tuple[str, str]) -> int:
-        if one is None or two is None:
-            return -1 if one is None else 1
-        if now is None:
-            return -1 if one > two else 1
-        difference = _magnitude(now, one) - _magnitude(now, two)
-        return difference or (-1 if uids[0] < uids[1] else 1)
+    def age(text: str | None) -> float:
+        if not text:
+            return -inf
+        moment = parse_time(text)
+        return -moment.timestamp() if now is None else _magnitude(now, moment)
 
-    def compare(one: _Candidate, two: _Candidate) -> int:
-        if one.rank != two.rank:
-            return -1 if one.rank < two.rank else 1
-        uids = uid(one.pod), uid(two.pod)
-        if one.ready_since != two.ready_since:
-            return younger(one.ready_since, two.ready_since, uids)
-        if one.restarts != two.restarts:
-            return -1 if one.restarts > two.restarts else 1
-        return younger(one.created, two.created, uids) if one.created != two.created else 0
+    def rank(pod: Plain) -> tuple[object, ...]:
+        node, metadata, seen = spec(pod).get("nodeName") or "", pod["metadata"], status(pod)
+        ready = condition(pod, "Ready") or {}
+        is_ready = ready.get("status") == "True"
+        return (
+            bool(node),
+            {"Pending": 0, "Unknown": 1}.get(seen.get("phase", "Pending"), 2),
+            is_ready,
+            deletion_cost(metadata.get("annotations") or {}) or 0,
+            -on_node[node],
+            age(ready.get("lastTransitionTime")) if is_ready else 0.0,
+            -_restarts(seen.get("containerStatuses") or ()),
+            -_restarts(_of_sidecars(pod)),
+            age(metadata.get("creationTimestamp")),
+            uid(pod),
+        )
 
-    candidates = [_candidate(pod, on_node) for pod in pods]
-    return [each.pod for each in sorted(candidates, key=cmp_to_key(compare))]
+    return sorted(pods, key=rank)
 
 
-def _magnitude(now: datetime, moment: datetime) -> int:
+def _magnitude(now: datetime, moment: datetime) -> float:
     age = int((now - moment).total_seconds() * 1e9)
-    return age.bit_length() - 1 if age > 0 else -1
+    return age.bit_length() - 1.0 if age > 0 else -1.0
 
 
-def _candidate(pod: Plain, on_node: Counter[str]) -> _Candidate:
-    node, metadata, seen = spec(pod).get("nodeName") or "", pod["metadata"], status(pod)
-    ready = condition(pod, "Ready") or {}
-    is_ready = ready.get("status") == "True"
-    sidecars = {each["name"] for each in spec(pod).get("initContainers") or () if each.get("restartPolicy") == "Always"}
-    phase = {"Pending": 0, "Unknown": 1}.get(seen.get("phase", "Pending"), 2)
-    cost = deletion_cost(metadata.get("annotations") or {}) or 0
-    return _Candidate(
-        pod,
-        (bool(node), phase, is_ready, cost, -on_node[node]),
-        parse_time(ready["lastTransitionTime"]) if is_ready and ready.get("lastTransitionTime") else None,
-        (
-            max((each.get("restartCount", 0) for each in seen.get("containerStatuses") or ()), default=0),
-            max(
-                (
-                    each.get("restartCount", 0)
-                    for each in seen.get("initContainerStatuses") or ()
-                    if each["name"] in sidecars
-                ),
-                default=0,
-            ),
-        ),
-        parse_time(metadata["creationTimestamp"]) if metadata.get("creationTimestamp") else None,
-    )
+def _restarts(containers: Iterable[Plain]) -> int:
+    return max((each.get("restartCount", 0) for each in containers), default=0)
+
+
+def _of_sidecars(pod: Plain) -> list[Plain]:
+    names = {each["name"] for each in spec(pod).get("initContainers") or () if each.get("restartPolicy") == "Always"}
+    return [each for each in status(pod).get("initContainerStatuses") or () if each["name"] in names] if names else []
 
 
 def next_status(
