@@ -140,9 +140,8 @@ class Roster:
         self.ripening: dict[str, None] = {}
         self.revisions: Counter[str] = Counter()  # of all pods
         self.strangers: set[str] = set()  # pods that no longer match the selector
-        self._backoff: dict[
-            str, tuple[float, datetime]
-        ] = {}  # node -> seconds to wait after the last failed pod, and when that was
+        # node -> how long to wait after its last failed pod, since when
+        self._backoff: dict[str, tuple[float, datetime]] = {}
         self._template_generation = (daemon_set["metadata"].get("annotations") or {}).get(GENERATION)
         self._minimum = int(spec(daemon_set).get("minReadySeconds") or 0)
         self._selector = selector_of(daemon_set)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 from lightkube.models.batch_v1 import Job
 
@@ -19,6 +18,7 @@ from drakit.client import resource_of
 from drakit.controllers import job_decisions as decisions
 from drakit.controllers.job_decisions import Backoff, Counts
 from drakit.controllers.job_indexes import Indexes
+from drakit.controllers.job_pods import Placement, new_pod
 from drakit.controllers.loop import Context, ControlLoop
 from drakit.controllers.objects import (
     Plain,
@@ -38,7 +38,6 @@ from drakit.controllers.objects import (
     uid,
 )
 from drakit.controllers.pods import (
-    COMPLETION_INDEX,
     JOB_FINALIZER,
     PODS,
     WORKLOAD,
@@ -46,7 +45,6 @@ from drakit.controllers.pods import (
     adopt_and_release,
     follow_children,
     orphans_of,
-    pod_from_template,
     same_pod,
     slow_start,
     workload_pods,
@@ -60,21 +58,6 @@ _WORKERS = 5
 _BURST = 500
 _UNCOUNTED_LIMIT = 500
 _REMOVE_FINALIZER: Plain = {"$deleteFromPrimitiveList/finalizers": [JOB_FINALIZER]}
-
-
-@dataclass(slots=True)
-class Placement:
-    """What spares an indexed Job to look at all its pods for each that changes."""
-
-    completions: int
-    start: int = 0  # every index below has a pod or a result
-    check: bool = True  # an index may have two pods, or a pod none that counts
-    done: Indexes = field(default_factory=Indexes)  # as the status has it
-
-    def free(self, index: int | None) -> None:
-        """A pod of the index is gone, or has ended with nothing that counts."""
-        if index is not None and index not in self.done:
-            self.start = min(self.start, index)
 
 
 class JobController:
@@ -257,7 +240,7 @@ class JobController:
         if missing > _BURST:
             self.loop.add(key_of(job))
         if not decisions.indexed(job):
-            body = self._pod(job, None, None)
+            body = new_pod(job)
             _, error = await slow_start(min(missing, _BURST), lambda _: self._control.create(job, body))
             return error, None
         return await self._create_indexed(job, counts, min(missing, _BURST))
@@ -292,7 +275,7 @@ class JobController:
 
         async def make(number: int) -> Plain:
             index = ready[number]
-            return await self._control.create(job, self._pod(job, index, last_failed.get(index)))
+            return await self._control.create(job, new_pod(job, index, last_failed.get(index)))
 
         worked, error = await slow_start(len(ready), make)
         if waits or worked < len(ready):  # these indexes are still without a pod
@@ -332,28 +315,6 @@ class JobController:
             if known is None or decisions.index_failures(pod) >= decisions.index_failures(known):
                 result[index] = pod
         return result
-
-    def _pod(self, job: Plain, index: int | None, failed_before: Plain | None) -> Plain:
-        template = spec(job)["template"]
-        metadata = template.get("metadata") or {}
-        kept = [entry for entry in metadata.get("finalizers") or () if entry != JOB_FINALIZER]
-        body = pod_from_template(template, job, finalizers=[*kept, JOB_FINALIZER])
-        if index is None:
-            return body
-        annotations = {**(metadata.get("annotations") or {}), COMPLETION_INDEX: str(index)}
-        if spec(job).get("backoffLimitPerIndex") is not None:
-            count = 0
-            if failed_before is not None:
-                ignored = decisions.failure_policy(job, failed_before)[0] == "Ignore"
-                count = decisions.index_failures(failed_before) + (0 if ignored else 1)
-            annotations[decisions.FAILURE_COUNT] = str(count)
-        body["metadata"].update(
-            annotations=annotations,
-            labels={**(metadata.get("labels") or {}), COMPLETION_INDEX: str(index)},
-            generateName=f"{name(job)[: 63 - len(str(index)) - 7]}-{index}-",
-        )
-        body["spec"] = _with_index(body["spec"], f"{name(job)}-{index}")
-        return body
 
     async def _delete(self, job: Plain, pods: list[Plain], *, uncounted: bool = False) -> Exception | None:
         """`uncounted`: we do not want them any more, which is no failure of theirs."""
@@ -535,23 +496,3 @@ def _trimmed(new: Plain) -> Plain:
         for field, value in new.items()
         if value or field in ("ready", "terminating", "uncountedTerminatedPods", "failedIndexes")
     }
-
-
-def _with_index(pod_spec: Plain, hostname: str) -> Plain:
-    variable = {
-        "name": "JOB_COMPLETION_INDEX",
-        "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{COMPLETION_INDEX}']"}},
-    }
-
-    def with_variable(container: Plain) -> Plain:
-        known = container.get("env") or []
-        if any(entry["name"] == variable["name"] for entry in known):
-            return container
-        return {**container, "env": [*known, variable]}
-
-    changed = {
-        field: [with_variable(container) for container in pod_spec[field]]
-        for field in ("containers", "initContainers")
-        if pod_spec.get(field)
-    }
-    return {**pod_spec, **changed, "hostname": hostname}
