@@ -23,6 +23,7 @@ from drakit.controllers.loop import Context, ControlLoop
 from drakit.controllers.namespaces import NamespaceController
 from drakit.controllers.node_taints import NodeTaintController
 from drakit.controllers.nodes import NodeLifecycleController
+from drakit.controllers.pod_groups import PodGroupProtectionController
 from drakit.controllers.podgc import PodGarbageCollector
 from drakit.controllers.pool_status import PoolStatusController
 from drakit.controllers.quotas import QuotaController
@@ -65,8 +66,12 @@ CONTROLLERS: tuple[Callable[[Context], Controller], ...] = (
     PoolStatusController,
     QuotaController,
     DisruptionController,
+    PodGroupProtectionController,
 )
 NAMES: tuple[str, ...] = tuple(str(controller.name) for controller in CONTROLLERS)  # type: ignore[attr-defined]  # they are classes
+
+# Without its gate there is nothing for a controller to do.
+GATES = {PoolStatusController.name: "DRAResourcePoolStatus", PodGroupProtectionController.name: "GenericWorkload"}
 
 # Controllers that may delete anything have an account each (in kube-system), so that the others need not hold that right.
 OWN_IDENTITY = {
@@ -83,8 +88,7 @@ def build(context: Context, enabled: Collection[str] | None = None) -> list[Cont
     chosen = [(make, name) for make, name in zip(CONTROLLERS, NAMES, strict=True) if enabled is None or name in enabled]
     if not context.root_ca:  # nothing to publish
         chosen = [(make, name) for make, name in chosen if make is not RootCertificateController]
-    if not context.gates.enabled("DRAResourcePoolStatus"):
-        chosen = [(make, name) for make, name in chosen if make is not PoolStatusController]
+    chosen = [(make, name) for make, name in chosen if name not in GATES or context.gates.enabled(GATES[name])]
     return [make(context.under(name)) for make, name in chosen]
 
 

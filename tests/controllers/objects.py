@@ -115,3 +115,12 @@ def rule(name: str, effect: str = "NoExecute", **selector: str) -> Plain:
         "metadata": {"name": name},
         "spec": {"deviceSelector": selector, "taint": {"key": "example.com/bad", "value": "yes", "effect": effect}},
     }
+
+
+def pod_group(name: str, **spec: Any) -> Plain:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": name},
+        "spec": {"schedulingPolicy": {"basic": {}}, **spec},
+    }

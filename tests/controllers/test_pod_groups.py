@@ -12,19 +12,11 @@ from tests.controllers import objects as make
 from tests.controllers.cluster import Cluster
 
 GATES = FeatureGates.parse("GenericWorkload=true,DRAWorkloadResourceClaims=true")
-CLAIMS = ("resourceclaim-controller", "garbage-collector-controller")
+CLAIMS = ("resourceclaim-controller", "garbage-collector-controller", "podgroup-protection-controller")
 
 
 def group(name: str) -> dict:
-    return {
-        "apiVersion": "scheduling.k8s.io/v1beta1",
-        "kind": "PodGroup",
-        "metadata": {"name": name},
-        "spec": {
-            "schedulingPolicy": {"basic": {}},
-            "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}],
-        },
-    }
+    return make.pod_group(name, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "t"}])
 
 
 @pytest.fixture
@@ -96,5 +88,34 @@ def test_reservation_of_a_group_goes_with_the_group(play_grouped) -> None:
         await cluster.delete(PodGroup, "g")
         await cluster.settle(2)
         assert await cluster.list(ResourceClaim) == []
+
+    play_grouped(story)
+
+
+def test_deleted_group_stays_until_its_last_pod_has_ended(play_grouped) -> None:
+    async def story(cluster: Cluster) -> None:
+        made = await cluster.create(make.pod_group("g"))
+        assert made["metadata"]["finalizers"] == ["scheduling.k8s.io/podgroup-protection"]
+        for name in ("a", "b"):
+            await cluster.create(make.pod(name, schedulingGroup={"podGroupName": "g"}))
+        await cluster.delete(PodGroup, "g")
+        await cluster.settle(1)
+        assert (await cluster.get(PodGroup, "g"))["metadata"]["deletionTimestamp"]
+        await cluster.delete(Pod, "a", grace_seconds=0)
+        await cluster.settle(1)
+        assert await cluster.list(PodGroup)
+        await cluster.patch(Pod, "b", {"status": {"phase": "Succeeded"}}, subresource="status")
+        await cluster.settle(1)
+        assert not await cluster.list(PodGroup)
+
+    play_grouped(story)
+
+
+def test_group_without_pods_goes_at_once(play_grouped) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.pod_group("g"))
+        await cluster.delete(PodGroup, "g")
+        await cluster.settle(1)
+        assert not await cluster.list(PodGroup)
 
     play_grouped(story)

@@ -23,6 +23,7 @@ from lightkube.models.batch_v1 import Job
 from lightkube.models.coordination_v1 import Lease
 from lightkube.models.core_v1 import ConfigMap, Namespace, Node, Pod, ServiceAccount
 from lightkube.models.resource_v1 import ResourceClaim, ResourceSlice
+from lightkube.models.scheduling_v1beta1 import PodGroup
 
 import drakit
 from drakit.api.gates import FeatureGates
@@ -273,6 +274,14 @@ async def _tainted_pods(cluster: Cluster, n: int) -> None:
     await cluster.create(make.rule("bad", "NoExecute", pool="bad"))
 
 
+async def _grouped(cluster: Cluster, n: int) -> None:
+    """n pods of a group that is deleted, and stays for them."""
+    await cluster.create(make.pod_group("g"))
+    for number in range(n):
+        await cluster.create(make.pod(f"grouped-{number}", schedulingGroup={"podGroupName": "g"}))
+    await cluster.delete(PodGroup, "g")
+
+
 async def _free_one(cluster: Cluster) -> None:
     await cluster.patch(ResourceClaim, "bad-1", {"status": {"reservedFor": None}}, subresource="status")
 
@@ -340,7 +349,7 @@ def _available(name: str) -> Callable[[Cluster], Awaitable[None]]:
 _CLAIMS, _SETS, _JOBS = "resourceclaim-controller", "replicaset-controller", "job-controller"
 _STATEFUL, _DAEMONS, _DEVICES = "statefulset-controller", "daemonset-controller", "device-taint-eviction-controller"
 _BUDGETS, _GARBAGE = "disruption-controller", "garbage-collector-controller"
-_POOLS = "resourcepoolstatusrequest-controller"
+_POOLS, _GROUPS = "resourcepoolstatusrequest-controller", "podgroup-protection-controller"
 _QUESTION = {
     "apiVersion": "resource.k8s.io/v1alpha3",
     "kind": "ResourcePoolStatusRequest",
@@ -444,6 +453,8 @@ EVENTS: tuple[Event, ...] = (
         create(make.rule("dry", "None", driver="gpu.example.com", pool="node-5", device="dev-0")),
     ),
     Event(_DEVICES, "one of n waiting pods is released", _free_one, _tainted_pods),
+    Event(_GROUPS, "one of n pods of a group ends", delete(Pod, "grouped-7", grace_seconds=0), _grouped, changes=False),
+    Event(_GROUPS, "a group of none is deleted", delete(PodGroup, "nobodys"), made(make.pod_group("nobodys"))),
     Event(_POOLS, "a request for one pool", create(_QUESTION)),
     Event("resourcequota-controller", "a pod comes to n", create(make.pod("counted")), made(_quota("q"))),
     Event("resourcequota-controller", "one of n pods ends", delete(Pod, "pod-8", grace_seconds=0)),
@@ -460,7 +471,7 @@ BY_NATURE = frozenset({_POOLS})
 async def measure(n: int) -> dict[tuple[str, str], tuple[int, int]]:
     """(controller, event) -> work and requests, in a cluster of n."""
     result: dict[tuple[str, str], tuple[int, int]] = {}
-    async with Cluster(gates=FeatureGates.parse("DRAResourcePoolStatus=true")) as cluster:
+    async with Cluster(gates=FeatureGates.parse("DRAResourcePoolStatus=true,GenericWorkload=true")) as cluster:
         await populate(cluster, n)
         for controller in NAMES:
             events = [event for event in EVENTS if event.controller == controller]

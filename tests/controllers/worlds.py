@@ -128,13 +128,7 @@ CLAIMS = Story(
 
 
 def _group(name: str) -> Plain:
-    entries = [{"name": "gpu", "resourceClaimTemplateName": "t"}]
-    return {
-        "apiVersion": "scheduling.k8s.io/v1beta1",
-        "kind": "PodGroup",
-        "metadata": {"name": name},
-        "spec": {"schedulingPolicy": {"basic": {}}, "resourceClaims": entries},
-    }
+    return make.pod_group(name, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "t"}])
 
 
 def _member(name: str, group: str, *more: str) -> Plain:
@@ -143,7 +137,7 @@ def _member(name: str, group: str, *more: str) -> Plain:
 
 
 POD_GROUPS = Story(
-    ("resourceclaim-controller", "garbage-collector-controller"),
+    ("resourceclaim-controller", "garbage-collector-controller", "podgroup-protection-controller"),
     (
         create(make.claim_template("t")),
         create(_group("g")),
@@ -153,8 +147,11 @@ POD_GROUPS = Story(
         create(_group("going")),
         create(_member("c", "going")),
         create(_group("late")),
-        delete(Pod, "c", grace_seconds=0),
+        create(_group("stays")),
+        create(_member("d", "stays")),
+        delete(PodGroup, "stays"),
         delete(PodGroup, "going"),
+        delete(Pod, "c", grace_seconds=0),
         delete(Pod, "b", grace_seconds=0),
     ),
     (Pod, PodGroup, ResourceClaim),
