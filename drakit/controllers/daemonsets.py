@@ -139,20 +139,16 @@ class DaemonSetController:
 
     async def reconcile(self, key: str) -> float | None:
         daemon_set = self._sets.get(key)
-        if daemon_set is None:
-            return None
+        if daemon_set is None or deleting(daemon_set):
+            return None  # when it is going, so is its history, and what it knew of its pods
         revision = await self._history.current(daemon_set, status(daemon_set).get("collisionCount") or 0)
         roster = self._roster(daemon_set, labels(revision).get(REVISION_LABEL, ""))
         if roster.strangers or orphans_of(self._pods, daemon_set):
             await adopt_and_release(self._client, self._pods, daemon_set, DAEMON_SETS)
-        failure: Exception | None = None
-        again: float | None = None
-        if not deleting(daemon_set):
-            step = decide(daemon_set, roster, self._clock.now())
-            failure = await self._carry_out(daemon_set, step, roster.revision)
-            if len(step.create) > _BURST:
-                self.loop.add(key)
-            again = step.wait
+        step = decide(daemon_set, roster, self._clock.now())
+        failure = await self._carry_out(daemon_set, step, roster.revision)
+        if len(step.create) > _BURST:
+            self.loop.add(key)
         current = self._sets.get(key) or daemon_set
         patch = status_patch(status(current), next_status(current, roster, self._clock.now()))
         if patch is not None:
@@ -165,9 +161,7 @@ class DaemonSetController:
         await self._history.truncate(daemon_set, {name(revision), *used})
         if failure is not None:
             raise failure
-        if roster.ripening:
-            again = min(again or 1.0, 1.0)
-        return again
+        return min(step.wait or 1.0, 1.0) if roster.ripening else step.wait
 
     async def _carry_out(self, daemon_set: Plain, step: Step, revision: str) -> Exception | None:
         for pod in step.ended:
@@ -210,8 +204,7 @@ def _pod(daemon_set: Plain, node: str, revision: str) -> Plain:
     pinned = {"key": "metadata.name", "operator": "In", "values": [node]}
     affinity = body["spec"].get("affinity") or {}
     node_affinity = affinity.get("nodeAffinity") or {}
-    terms = (node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms") or [{}]
-    required = {"nodeSelectorTerms": [{**term, "matchFields": [pinned]} for term in terms]}
+    required = {"nodeSelectorTerms": [{"matchFields": [pinned]}]}  # the template's own terms have been judged already
     affinity = {
         **affinity,
         "nodeAffinity": {**node_affinity, "requiredDuringSchedulingIgnoredDuringExecution": required},

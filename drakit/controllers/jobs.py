@@ -55,6 +55,7 @@ __all__ = ["JobController"]
 
 JOBS = resource_of(Job)
 _WORKERS = 5
+_FIRST_RETRY, _LAST_RETRY = 1.0, 60.0
 _BURST = 500
 _UNCOUNTED_LIMIT = 500
 _REMOVE_FINALIZER: Plain = {"$deleteFromPrimitiveList/finalizers": [JOB_FINALIZER]}
@@ -66,7 +67,9 @@ class JobController:
     def __init__(self, context: Context) -> None:
         self._client, self._clock = context.client, context.clock
         self._recorder = context.recorder("job-controller")
-        self.loop = ControlLoop("job", self.reconcile, context, workers=_WORKERS)
+        self.loop = ControlLoop(
+            "job", self.reconcile, context, workers=_WORKERS, base_delay=_FIRST_RETRY, max_delay=_LAST_RETRY
+        )
         self._jobs = context.informers.plain(Job)
         self._pods = workload_pods(context.informers)
         self._control = PodControl(context.client, self._pods, self._recorder)
