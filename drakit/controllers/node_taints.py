@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from lightkube.models.core_v1 import Node, Pod, Taint, Toleration
 
@@ -17,11 +17,11 @@ __all__ = ["NodeTaintController", "evicted_in"]
 _WORKERS = 8
 
 
-def evicted_in(pod: Plain, taints: list[Plain], now: datetime, seen: datetime | None = None) -> float | None:
+def evicted_in(pod: Plain, taints: list[Plain], now: datetime) -> float | None:
     """Seconds until the pod has to leave; None when it may stay for good.
 
-    Of the tolerations that match a taint the first counts. Time runs from when the taint was added, or `seen` where it does not say
-    (as those of kubectl), but for no pod from before it was on the node.
+    Of the tolerations that match a taint the first counts. Time runs from when the taint was added, or from now where it does not
+    say (as those of kubectl), but for no pod from before it was on the node.
     """
     bound = _bound_at(pod)
     tolerations = [from_plain(Toleration, each) for each in spec(pod).get("tolerations") or ()]
@@ -32,7 +32,7 @@ def evicted_in(pod: Plain, taints: list[Plain], now: datetime, seen: datetime | 
         if first is None:
             return 0.0
         if first.tolerationSeconds is not None:
-            since = parse_time(plain["timeAdded"]) if plain.get("timeAdded") else seen or now
+            since = parse_time(plain["timeAdded"]) if plain.get("timeAdded") else now
             since = max(since, bound) if bound is not None else since
             waits.append(max(0.0, first.tolerationSeconds - (now - since).total_seconds()))
     return min(waits, default=None)
@@ -52,7 +52,7 @@ class NodeTaintController:
         self._client, self._clock = context.client, context.clock
         self._recorder = context.recorder(self.name)
         self.loop = ControlLoop("taint_eviction", self.reconcile, context, workers=_WORKERS)
-        self._marked: dict[str, datetime] = {}  # UIDs of pods that wait for their eviction, and since when
+        self._marked: dict[str, datetime] = {}  # UIDs of pods that wait for their eviction, and when that is
         self._deletions = context.metrics.counter(
             "taint_eviction_controller_pod_deletions_total",
             "Total number of Pods deleted by TaintEvictionController since its start",
@@ -99,14 +99,18 @@ class NodeTaintController:
         node = self._nodes.get(spec(pod).get("nodeName") or "")
         taints = _evicting(node) if node is not None else []
         now = self._clock.now()
-        wait = evicted_in(pod, taints, now, self._marked.get(uid(pod))) if taints else None
+        wait = evicted_in(pod, taints, now) if taints else None
+        due = self._marked.get(uid(pod))
+        if wait:
+            # As long as all taints are tolerated the first date stands, whatever taints come after.
+            due = self._marked.setdefault(uid(pod), now + timedelta(seconds=wait))
+            if due > now:
+                return (due - now).total_seconds()
+        elif due is not None and due > now:
+            self._recorder.event(pod, "Normal", "TaintManagerEviction", f"Cancelling deletion of Pod {key}")
         if wait is None:
-            if self._marked.pop(uid(pod), None) is not None:
-                self._recorder.event(pod, "Normal", "TaintManagerEviction", f"Cancelling deletion of Pod {key}")
+            self._marked.pop(uid(pod), None)
             return None
-        self._marked.setdefault(uid(pod), now)
-        if wait > 0:
-            return wait
         self._recorder.event(pod, "Normal", "TaintManagerEviction", f"Marking for deletion Pod {key}")
         stamp = format_time(now)
         if await evict_pod(

@@ -190,7 +190,8 @@ def test_of_the_tolerations_of_a_taint_the_first_counts() -> None:
         {"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 10},
     ]
     pod = {"metadata": {"name": "p"}, "spec": {"tolerations": tolerations}}
-    assert evicted_in(pod, [{"key": "k", "effect": "NoExecute"}], NOW, NOW - timedelta(seconds=30)) == 70
+    added = (NOW - timedelta(seconds=30)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert evicted_in(pod, [{"key": "k", "effect": "NoExecute", "timeAdded": added}], NOW) == 70
 
 
 def test_a_taint_that_was_there_before_the_pod_counts_from_when_the_pod_came() -> None:
@@ -262,3 +263,30 @@ def test_nodes_are_announced_and_keep_the_order_of_their_conditions(play) -> Non
         assert ("RemovingNode", "Node n1 event: Removing Node n1 from Controller") in told
 
     play(story, NODES)
+
+
+def test_another_tolerated_taint_does_not_move_the_date_but_one_that_is_not_does(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.node("n1"))
+        tolerant = [
+            {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
+            for key, seconds in (("a", 20), ("b", 4))
+        ]
+        await cluster.create(make.pod("both", nodeName="n1", tolerations=tolerant))
+        await cluster.create(make.pod("one", nodeName="n1", tolerations=tolerant[:1]))
+        await run_pods(cluster)
+        first, second = ({"key": key, "effect": "NoExecute"} for key in ("a", "b"))
+        await cluster.patch(Node, "n1", {"spec": {"taints": [first]}})
+        await cluster.settle(5)
+        await cluster.patch(Node, "n1", {"spec": {"taints": [first, second]}})
+        await cluster.settle(10)
+        assert [pod["metadata"]["name"] for pod in await cluster.list(Pod)] == ["both"]
+        told = [(event["involvedObject"]["name"], event["message"]) for event in await cluster.list(Event)]
+        assert sorted(told) == [
+            ("one", "Cancelling deletion of Pod default/one"),
+            ("one", "Marking for deletion Pod default/one"),
+        ]
+        await cluster.settle(6)
+        assert not await cluster.list(Pod)
+
+    play(story, TAINTS)
