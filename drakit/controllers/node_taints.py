@@ -15,6 +15,7 @@ from drakit.scheduler.selectors import tolerates
 __all__ = ["NodeTaintController", "evicted_in"]
 
 _WORKERS = 8
+_SLACK = timedelta(seconds=0.1)  # what rounding makes of a date
 
 
 def evicted_in(pod: Plain, taints: list[Plain], now: datetime) -> float | None:
@@ -106,7 +107,7 @@ class NodeTaintController:
             due = self._marked.setdefault(uid(pod), now + timedelta(seconds=wait))
             if due > now:
                 return (due - now).total_seconds()
-        elif due is not None and due > now:
+        elif due is not None and due - now > _SLACK:
             self._recorder.event(pod, "Normal", "TaintManagerEviction", f"Cancelling deletion of Pod {key}")
         if wait is None:
             self._marked.pop(uid(pod), None)
