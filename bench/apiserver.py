@@ -205,7 +205,8 @@ async def serve(kubeconfig: Path, data: Path | None) -> None:
     """The server's own process. SIGUSR1 turns authorization off, and on again."""
     from drakit.apiserver.auth import UserInfo
     from drakit.apiserver.kubeconfig import write_kubeconfig
-    from drakit.apiserver.server import Server, Settings, tune_gc
+    from drakit.apiserver.server import Server, Settings
+    from drakit.cli.collector import calm_collector
 
     server = Server(Settings(data=data, tokens={TENANT: UserInfo("tenant", ("tenants",))}))
     context = server.context
@@ -216,7 +217,7 @@ async def serve(kubeconfig: Path, data: Path | None) -> None:
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, switch)
     await server.start()
-    tune_gc()
+    calm_collector()
     write_kubeconfig(kubeconfig, server.kubeconfig())
     await asyncio.Event().wait()
 

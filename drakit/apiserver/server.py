@@ -9,7 +9,6 @@ await server.stop()
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import platform
 import ssl
@@ -43,7 +42,7 @@ from drakit.apiserver.token_secrets import TokenSecrets
 from drakit.apiserver.tokens import TokenSigner
 from drakit.clock import Clock, SystemClock
 
-__all__ = ["Server", "Settings", "tune_gc"]
+__all__ = ["Server", "Settings"]
 
 Plain = dict[str, Any]
 _SWEEP_SECONDS = 5.0
@@ -66,14 +65,6 @@ class Settings:
     request_log: bool = False
     audit_log: Path | None = None  # a file for JSON lines: who asked for what, and the verdict
     tokens: Mapping[str, UserInfo] = field(default_factory=dict)  # static tokens beside the administrator's
-
-
-def tune_gc() -> None:
-    """For a process that is mostly this server: stored objects are trees and live long, so looking through all of them for
-    cycles every few thousand allocations is time lost. Call once after the start."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(100_000, 20, 100)
 
 
 class Server:

@@ -6,7 +6,9 @@ import argparse
 import asyncio
 import os
 import socket
+from collections.abc import Collection
 
+from drakit.api.gates import FeatureGates
 from drakit.cli import options
 from drakit.cli.metrics_port import add_metrics_port, serving
 from drakit.cli.scheduler import until
@@ -37,6 +39,12 @@ def run(args: argparse.Namespace) -> int:
     enabled = options.parse_controllers(args.controllers)
     if not enabled:
         raise options.CommandError("--controllers: none is left to run; '*' is all")
+    idle = _idle(enabled, gates)
+    if len(idle) == len(enabled):
+        raise options.CommandError(f"--controllers: none has anything to do: {'; '.join(idle.values())}")
+    if "*" not in args.controllers:
+        for reason in idle.values():
+            print(reason, flush=True)
     client = options.connect(args, "drakit-controllers")
 
     async def serve(stopped: asyncio.Event) -> None:
@@ -62,3 +70,18 @@ def run(args: argparse.Namespace) -> int:
 
     options.run_until_stopped(serve)
     return 0
+
+
+def _idle(names: Collection[str], gates: FeatureGates) -> dict[str, str]:
+    """Those that would not run here, and why."""
+    from drakit.controllers import runner
+    from drakit.controllers.service_accounts import RootCertificateController
+
+    found = {
+        name: f"{name} needs a feature gate that is off (--feature-gates {gate}=true)"
+        for name in names
+        if (gate := runner.GATES.get(name)) is not None and not gates.enabled(gate)
+    }
+    if (publisher := RootCertificateController.name) in names:
+        found[publisher] = f"{publisher} works in `drakit up` only, which knows the certificate"
+    return found

@@ -98,7 +98,8 @@ def add_controllers(parser: argparse.ArgumentParser) -> None:
         "--controllers",
         default="*",
         metavar="NAMES",
-        help="which to run, as kube-controller-manager's flag: '*' all, 'a,b' these, '*,-a' all but a (default '*')",
+        help="which to run, as kube-controller-manager's flag: '*' all, 'a,b' these, '*,-a' all but a (default '*'); "
+        "none: --controllers=-*",
     )
 
 

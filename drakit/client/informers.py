@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from drakit.api.typed import from_plain, prepare
 from drakit.client.client import Client
+from drakit.client.outage import Outage
 from drakit.client.reflector import Reflector
 from drakit.client.resources import Resource, resource_of
 from drakit.client.transport import Plain
@@ -229,6 +230,7 @@ class Informers:
         self._views: dict[tuple[Resource, str, str, str, bool], Informer[Any]] = {}
         self._tasks: dict[Reflector, asyncio.Task[None]] = {}
         self._running = False
+        self._outage = Outage()
         self._models: set[type[Any]] = set()  # read typed
 
     def of(self, model: type[T], *, namespace: str = "", labels: str = "", fields: str = "") -> Informer[T]:
@@ -292,8 +294,9 @@ class Informers:
             reflector = self._reflectors.get((resource, *narrowed))
             if reflector is None:
                 reflector = Reflector(
-                    self.client, resource, self.clock, namespace=namespace, labels=labels, fields=fields
-                )
+                    self.client, resource, self.clock, namespace=namespace, labels=labels, fields=fields,
+                    outage=self._outage,
+                )  # fmt: skip
                 self._reflectors[resource, *narrowed] = reflector
                 if self._running:
                     self._launch(reflector)

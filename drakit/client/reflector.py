@@ -16,6 +16,7 @@ from typing import Protocol
 
 from drakit.api.errors import StatusError
 from drakit.client.client import Client
+from drakit.client.outage import LONGEST_WAIT, Outage
 from drakit.client.resources import Resource, key_of
 from drakit.client.transport import Plain
 from drakit.clock import Clock
@@ -47,8 +48,10 @@ class Reflector:
         namespace: str = "",
         labels: str = "",
         fields: str = "",
+        outage: Outage | None = None,
     ) -> None:
         self.resource = resource
+        self._outage = outage or Outage()
         self.plain: dict[str, Plain] = {}
         self.synced = asyncio.Event()
         self.events = 0  # changes told; for tests and load figures
@@ -92,6 +95,7 @@ class Reflector:
             try:
                 if not version:
                     version = await self._relist()
+                    self._outage.over()
                     self.synced.set()
                 version = await self._follow(version)
                 backoff = _FIRST_BACKOFF
@@ -107,7 +111,11 @@ class Reflector:
                     backoff = _LAST_BACKOFF
                 else:
                     version = str(self._seen) if self._seen and error.code >= 500 else ""
-                    log.warning("%s: watch failed, trying again in %.2f s: %s", self.resource.plural, backoff, error)
+                    away = self._outage.concerns(error)
+                    backoff = min(backoff, LONGEST_WAIT) if away else backoff
+                    level = logging.DEBUG if away else logging.WARNING
+                    text = "%s: watch failed, trying again in %.2f s: %s"
+                    log.log(level, text, self.resource.plural, backoff, error)
             except Exception:  # a faulty handler must not end the cache of the whole process
                 version = ""
                 log.exception("%s: handling an event failed, listing again in %.2f s", self.resource.plural, backoff)
@@ -153,6 +161,8 @@ class Reflector:
             async for kind, obj in stream:
                 version = obj["metadata"]["resourceVersion"]
                 self._seen = number = int(version)
+                if not handled:
+                    self._outage.over()
                 if kind == "ADDED" or kind == "MODIFIED":
                     self._apply(obj, number)
                 elif kind == "DELETED":

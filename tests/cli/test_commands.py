@@ -58,6 +58,11 @@ def test_without_a_command_help_is_printed(capsys: pytest.CaptureFixture[str]) -
         (["up", "--feature-gates", "NoSuchGate=true"], "--feature-gates: "),
         (["up", "--runtime-config", "api/all=maybe"], "--runtime-config: "),
         (["up", "--controllers", "nobody"], "--controllers: there is no nobody"),
+        (
+            ["controllers", "--controllers", "resourcepoolstatusrequest-controller"],
+            "needs a feature gate that is off (--feature-gates DRAResourcePoolStatus=true)",
+        ),
+        (["controllers", "--controllers", "root-ca-certificate-publisher-controller"], "works in `drakit up` only"),
         (["scheduler", "--kubeconfig", "/nowhere/kubeconfig"], "/nowhere/kubeconfig"),
         (["up", "--feature-gates", "DRAAdminAcess=true"], "did you mean DRAAdminAccess for DRAAdminAcess?"),
         (["up", "--runtime-config", "nobody.example.com/v1=true"], "unknown API group in 'nobody.example.com/v1'"),

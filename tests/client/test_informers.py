@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import pytest
 from lightkube.models.core_v1 import ConfigMap, Event
 
 from drakit.api.errors import StatusError
@@ -289,3 +290,24 @@ def test_handler_added_late_hears_of_what_is_there() -> None:
         assert seen == ["a"]
 
     story(body)
+
+
+def test_a_server_that_is_away_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def body(w: Watched) -> None:
+        w.informers.plain(Event)
+        away = StatusError.unavailable("cannot reach https://server: refused")
+        w.transport.answers = [away] * 20
+        w.informers.start()
+        for _ in range(60):
+            await w.clock.advance(1)
+            await w.turn()
+        await w.informers.wait_synced()
+        w.transport.answers = []
+
+    with caplog.at_level("WARNING"):
+        story(body)
+    told = [record.getMessage() for record in caplog.records]
+    assert told == [
+        "cannot reach https://server: refused; trying again until it answers",
+        "the API server answers again",
+    ]
