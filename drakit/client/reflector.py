@@ -104,7 +104,7 @@ class Reflector:
             except StatusError as error:
                 if error.code == 410:
                     version = ""
-                    log.info("%s: history is gone, listing again", self.resource.plural)
+                    log.debug("%s: history is gone, listing again", self.resource.plural)
                 elif error.code == 404 and not self._seen:
                     # A kind that this server does not have (an alpha API, a gate): nothing to cache, but it may come.
                     self.synced.set()
