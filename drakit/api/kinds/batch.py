@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from lightkube.models import batch_v1
 
-from drakit.api import formats
+from drakit.api import declared, formats
 from drakit.api.errors import FieldError
 from drakit.api.kind import Kind, Object, Strategy, Subresource, WriteContext
-from drakit.api.kinds import checks, entry
+from drakit.api.kinds import checks, entry, group_rules
 from drakit.api.kinds.pod_defaults import default_pod_template
 from drakit.api.kinds.pod_validation import validate_pod_template
 from drakit.api.kinds.workloads import drop_disabled_template, validate_template_labels
@@ -85,7 +85,8 @@ def _drop_disabled(spec: Object, old: Object, ctx: WriteContext) -> None:
 
 
 def _validate(job: Object, ctx: WriteContext) -> Errors:
-    return _validate_generated(job) + _validate_spec(job["spec"])
+    errors = _validate_generated(job) + _validate_spec(job["spec"])
+    return errors + declared.check(group_rules.JOB_SCHEDULING, job["spec"], None, "spec", ctx.gates)
 
 
 def _validate_generated(job: Object) -> Errors:
@@ -117,6 +118,7 @@ def _validate_spec(spec: Object) -> Errors:
         errors.append(
             FieldError.not_supported("spec.podReplacementPolicy", spec.get("podReplacementPolicy"), supported)
         )
+    errors += _scheduling(spec)
     template = spec.get("template") or {}
     errors += validate_pod_template(template, "spec.template")
     policy = (template.get("spec") or {}).get("restartPolicy")
@@ -153,6 +155,32 @@ def _completion_mode(spec: Object) -> Errors:
     return errors
 
 
+def _scheduling(spec: Object) -> Errors:
+    """How the pods are scheduled together, beyond the declared rules."""
+    scheduling = spec.get("scheduling") or {}
+    policy, mode = scheduling.get("schedulingPolicy") or {}, scheduling.get("disruptionMode") or {}
+    errors: Errors = []
+    count, parallelism = (policy.get("gang") or {}).get("minCount"), spec.get("parallelism", 1)
+    if count is not None and count > parallelism:
+        text = f"must not be greater than parallelism ({parallelism})"
+        errors.append(FieldError.invalid("spec.scheduling.schedulingPolicy.gang.minCount", count, text))
+    basic = policy.get("basic") is not None or policy.get("gang") is None
+    if basic and mode.get("all") is not None and mode.get("single") is None:
+        text = "the disruptionMode `all` is not supported with the Basic scheduling policy"
+        errors.append(FieldError.invalid("spec.scheduling.disruptionMode", "", text))
+    return errors
+
+
+def _scheduling_update(new: Object, old: Object) -> Errors:
+    policy, before = ((spec.get("scheduling") or {}).get("schedulingPolicy") for spec in (new, old))
+    if policy is None or before is None or (policy.get("basic") is None) == (before.get("basic") is None):
+        return []
+    text = (
+        "the basic/gang policy variant is immutable after creation; only schedulingPolicy.gang.minCount may be updated"
+    )
+    return [FieldError.invalid("spec.scheduling.schedulingPolicy", None, text)]
+
+
 def _validate_update(new: Object, old: Object, ctx: WriteContext) -> Errors:
     spec, before = new["spec"], old["spec"]
     errors = _validate_spec(spec)
@@ -163,7 +191,8 @@ def _validate_update(new: Object, old: Object, ctx: WriteContext) -> Errors:
     errors += _validate_template_update(spec, before, old)
     for name in _IMMUTABLE:
         errors += checks.immutable(spec.get(name), before.get(name), f"spec.{name}")
-    return errors
+    errors += _scheduling_update(spec, before)
+    return errors + declared.check(group_rules.JOB_SCHEDULING, spec, before, "spec", ctx.gates)
 
 
 def _validate_template_update(spec: Object, before: Object, old: Object) -> Errors:
@@ -200,5 +229,6 @@ JOB = entry.kind(
     categories=("all",),
     selectable={"status.successful": lambda job: str((job.get("status") or {}).get("succeeded", 0))},
     delete_returns_status=frozenset({"v1"}),
+    default_propagation="Orphan",
 )
 KINDS: tuple[Kind, ...] = (JOB,)

@@ -124,18 +124,7 @@ class Priority(_PodPlugin):
         pod = attributes.object
         assert pod is not None
         spec = pod["spec"]
-        name = spec.get("priorityClassName") or ""
-        fields: dict[str, Any] = {}
-        if name:
-            found = self._class(name)
-            if found is None:
-                raise forbidden(attributes, f"no PriorityClass with name {name} was found")
-        else:
-            found = self._default()
-            if found is not None and found["metadata"]["name"]:
-                fields["priorityClassName"] = found["metadata"]["name"]
-        value = found["value"] if found else 0
-        policy = (found or {}).get("preemptionPolicy") or "PreemptLowerPriority"
+        fields, value, policy = self.established(attributes, spec.get("priorityClassName") or "")
         if spec.get("priority") is not None and spec["priority"] != value:
             text = (
                 f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
@@ -150,6 +139,14 @@ class Priority(_PodPlugin):
             raise forbidden(attributes, text)
         attributes.object = _with_spec(pod, **fields, priority=value, preemptionPolicy=policy)
 
+    def established(self, attributes: AdmissionAttributes, name: str) -> tuple[dict[str, Any], int, str]:
+        """The class (where one is to be filled in), the priority and the preemption policy that a class name stands for."""
+        found = self._class(name) if name else self._default()
+        if name and found is None:
+            raise forbidden(attributes, f"no PriorityClass with name {name} was found")
+        fields = {"priorityClassName": found["metadata"]["name"]} if found is not None and not name else {}
+        return fields, int((found or {}).get("value") or 0), (found or {}).get("preemptionPolicy") or _PREEMPT
+
     def _class(self, name: str) -> Mapping[str, Any] | None:
         return self._lookup.get("scheduling.k8s.io", "priorityclasses", "", name) or SYSTEM_CLASSES.get(name)
 
@@ -159,6 +156,7 @@ class Priority(_PodPlugin):
         return min((c for c in classes if c.get("globalDefault")), key=lambda c: int(c["value"]), default=None)
 
 
+_PREEMPT = "PreemptLowerPriority"
 # Known even before anybody created them.
 SYSTEM_CLASSES: dict[str, dict[str, Any]] = {
     "system-cluster-critical": {"metadata": {"name": "system-cluster-critical"}, "value": 2_000_000_000},
