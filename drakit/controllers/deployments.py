@@ -84,7 +84,7 @@ class DeploymentController:
         if deployment.new_set is not None:
             deployment = await self._annotate_new(deployment)
         if deployment.paused or deployment.is_scaling:
-            await self._resize(deployment, deployment.sizes_scaling(), force=True)
+            await self._resize(deployment, deployment.sizes_scaling(), scaling=True)
             if deployment.paused:
                 await self._clean_up(deployment)
             return await self._write_status(self._again(deployment), rollout=False)
@@ -96,11 +96,11 @@ class DeploymentController:
         if deployment.new_set is None:
             deployment = await self._create_new(deployment)
         else:
-            sizes = deployment.sizes_rolling()
-            if sizes:
+            rounds = deployment.sizes_rolling()
+            for sizes in rounds:
                 await self._resize(deployment, sizes)
                 deployment = self._again(deployment)
-            elif deployment.complete(status(deployment.obj)):
+            if not rounds and deployment.complete(status(deployment.obj)):
                 await self._clean_up(deployment)
         return await self._write_status(deployment, rollout=True)
 
@@ -209,15 +209,15 @@ class DeploymentController:
             obj = await self._set_progress(obj, "True", "FoundNewReplicaSet", f'Found new replica set "{name(new)}"')
         return Deployment(obj, [new if uid(each) == uid(new) else each for each in deployment.sets])
 
-    async def _resize(self, deployment: Deployment, sizes: dict[str, int], *, force: bool = False) -> None:
+    async def _resize(self, deployment: Deployment, sizes: dict[str, int], *, scaling: bool = False) -> None:
         wanted = deployment.wanted
         limits = {rollout.DESIRED: str(wanted), rollout.MAX: str(wanted + deployment.max_surge)}
         for each in deployment.sets:
             old, new = rollout.replicas(each), sizes.get(name(each))
             if new is None:
-                if not force or not old:
+                if not scaling or not old or rollout.annotations_of(each).get(rollout.DESIRED) in (None, str(wanted)):
                     continue
-                new = old  # only its limits change: they say that this size has been taken into account
+                new = old  # only its limits change: they say that the wanted number has been taken into account
             stale = any(rollout.annotations_of(each).get(key) != value for key, value in limits.items())
             if new == old and not stale:
                 continue

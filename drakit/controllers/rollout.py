@@ -166,37 +166,40 @@ class Deployment:
         room = self.wanted + self.max_surge - sum(map(replicas, self.sets))
         return have if room <= 0 else have + min(room, self.wanted - have)
 
-    def sizes_rolling(self) -> dict[str, int]:
-        """One step of a rolling update: grow the new set, else shrink old ones; empty when there is nothing to do now."""
+    def sizes_rolling(self) -> list[dict[str, int]]:
+        """One round of a rolling update: grow the new set, else shrink old ones; empty when there is nothing to do now.
+
+        Old sets shrink in up to two writes, first by the pods that do not work anyway, then by those that can be spared.
+        """
         new = self.new_set
         assert new is not None
         size = self.wanted if replicas(new) > self.wanted else self.size_of_new()
         if size != replicas(new):
-            return {name(new): size}
+            return [{name(new): size}]
         return self._shrink_old(new)
 
-    def _shrink_old(self, new: Plain) -> dict[str, int]:
+    def _shrink_old(self, new: Plain) -> list[dict[str, int]]:
         active = [old for old in self.old_sets if replicas(old) > 0]
         minimum = self.wanted - self.max_unavailable
         unavailable_new = replicas(new) - _available(new)
         budget = sum(map(replicas, self.sets)) - minimum - unavailable_new
         if not active or budget <= 0:
-            return {}
-        sizes = {name(old): replicas(old) for old in active}
-        for old in active:  # first the pods that do not work anyway
-            broken = replicas(old) - _available(old)
-            step = min(budget, broken)
-            if step > 0:
-                sizes[name(old)] -= step
-                budget -= step
-        available = sum(map(_available, (*active, new)))
-        spare = available - minimum
+            return []
+        broken: dict[str, int] = {}
         for old in active:
-            step = min(sizes[name(old)], spare)
+            step = min(budget, replicas(old) - _available(old))
             if step > 0:
-                sizes[name(old)] -= step
+                broken[name(old)] = replicas(old) - step
+                budget -= step
+        spare = sum(map(_available, (*active, new))) - minimum
+        shrunk: dict[str, int] = {}
+        for old in active:
+            left = broken.get(name(old), replicas(old))
+            step = min(left, spare)
+            if step > 0:
+                shrunk[name(old)] = left - step
                 spare -= step
-        return {old: size for old, size in sizes.items() if size != replicas(_named(active, old))}
+        return [sizes for sizes in (broken, shrunk) if sizes]
 
     def sizes_scaling(self) -> dict[str, int]:
         """New sizes when only the number of replicas changed: one active set takes it all, several share it in proportion."""
@@ -285,21 +288,24 @@ class Deployment:
         new_set = self.new_set
         what = f'ReplicaSet "{name(new_set)}"' if new_set is not None else f'Deployment "{name(self.obj)}"'
         done = f"{what} has successfully progressed."
+        changed = False
         if (
             current is not None
             and reason == "NewReplicaSetAvailable"
             and new.get("replicas", 0) == new.get("updatedReplicas", 0)
         ):
-            if not self.complete(new) or current["message"] == done:
+            changed = new_set is not None and current["message"] != done
+            if not changed:
                 return conditions
-            # The set was made by an attempt that did not get to say so: name the right one.
-            return [
-                *_without(conditions, "Progressing"),
-                {**current, "message": done, "lastUpdateTime": format_time(now)},
-            ]
+            if self.complete(new):  # the set was made by an attempt that did not get to say so: name the right one
+                return [
+                    *_without(conditions, "Progressing"),
+                    {**current, "message": done, "lastUpdateTime": format_time(now)},
+                ]
         if self.complete(new):
             return with_condition(conditions, "Progressing", "True", "NewReplicaSetAvailable", done, now)
-        if self._moving(new):
+        # `changed`: all pods went to another set between two looks, so that the counts tell of no movement.
+        if changed or self._moving(new):
             stamp = format_time(now)
             since = current["lastTransitionTime"] if current and current["status"] == "True" else stamp
             entry = {

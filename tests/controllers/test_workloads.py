@@ -531,7 +531,7 @@ def test_pods_that_a_set_has_just_lost_do_not_count_as_available() -> None:
         "spec": {"replicas": 4, "template": template},
         "status": {"replicas": 7},
     }
-    assert Decisions(deployment, [old, new]).sizes_rolling() == {"old": 4}
+    assert Decisions(deployment, [old, new]).sizes_rolling() == [{"old": 4}]
 
 
 @pytest.mark.parametrize(
@@ -572,3 +572,72 @@ def test_revisions_left_behind_are_taken_over(play) -> None:
         assert revision["metadata"]["uid"] == left["metadata"]["uid"]
 
     play(story, STATEFUL_SETS, "garbage-collector-controller")
+
+
+def test_old_pods_that_do_not_work_go_first_and_are_told_apart(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 2}}
+        await cluster.create(make.workload("Deployment", "d", replicas=3, strategy=strategy))
+        await run_until_quiet(cluster)
+        broken = (await names(cluster))[0]
+        entry = {"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        await cluster.patch(Pod, broken, {"status": {"conditions": [entry]}}, subresource="status")
+        await cluster.settle(1)
+        await cluster.patch(Deployment, "d", {"spec": {"template": {"metadata": {"labels": {"v": "2"}}}}})
+        await cluster.settle(1)
+        told = [event["message"] for event in await cluster.list(Event) if event["reason"] == "ScalingReplicaSet"]
+        old = next(text.split()[4] for text in told if text.endswith("from 0 to 3"))
+        assert f"Scaled down replica set {old} from 3 to 2" in told
+        assert f"Scaled down replica set {old} from 2 to 1" in told
+
+    play(story, DEPLOYMENTS, REPLICA_SETS)
+
+
+def test_pausing_leaves_the_limits_of_a_set_that_keeps_its_size(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.workload("Deployment", "d", replicas=2))
+        await run_until_quiet(cluster)
+        strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 2, "maxUnavailable": 2}}
+        await cluster.patch(Deployment, "d", {"spec": {"paused": True, "strategy": strategy}})
+        await cluster.settle(1)
+        (replica_set,) = await cluster.list(ReplicaSet)
+        assert replica_set["metadata"]["annotations"]["deployment.kubernetes.io/max-replicas"] == "3"
+        await cluster.patch(Deployment, "d", {"spec": {"replicas": 4}})
+        await cluster.settle(1)
+        (replica_set,) = await cluster.list(ReplicaSet)
+        assert replica_set["metadata"]["annotations"]["deployment.kubernetes.io/max-replicas"] == "6"
+
+    play(story, DEPLOYMENTS, REPLICA_SETS)
+
+
+def test_going_back_to_another_set_all_at_once_is_progress() -> None:
+    """The old set has gone and the new one has come between two looks: the counts are the same, but nothing is available."""
+    done = {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable",
+            "message": 'ReplicaSet "old" has successfully progressed.', "lastUpdateTime": "2026-01-01T00:00:00Z",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"}  # fmt: skip
+    template: Plain = {"metadata": {"labels": {"v": "2"}}, "spec": {}}
+    update = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}
+    deployment: Plain = {
+        "metadata": {"name": "d", "generation": 2},
+        "spec": {"replicas": 1, "strategy": update, "template": template, "progressDeadlineSeconds": 600},
+        "status": {
+            "replicas": 1,
+            "updatedReplicas": 1,
+            "availableReplicas": 1,
+            "readyReplicas": 1,
+            "conditions": [done],
+        },
+    }
+    sizes = (("old", "1", 0), ("new", "2", 1))
+    both = [
+        {
+            "metadata": {"name": name, "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"replicas": size, "template": {"metadata": {"labels": {"v": label}}, "spec": {}}},
+            "status": {"replicas": size},
+        }
+        for name, label, size in sizes
+    ]
+    status = Decisions(deployment, both).next_status(datetime(2026, 1, 1, 1, tzinfo=UTC), rollout=True)
+    progress = next(entry for entry in status["conditions"] if entry["type"] == "Progressing")
+    assert (progress["reason"], progress["message"]) == ("ReplicaSetUpdated", 'ReplicaSet "new" is progressing.')
+    assert progress["lastUpdateTime"] == "2026-01-01T01:00:00Z"
