@@ -91,6 +91,7 @@ class Reflector:
         """List and watch until cancelled."""
         backoff = _FIRST_BACKOFF
         version = ""
+        away = False  # the server was, at the last try
         while True:
             try:
                 if not version:
@@ -104,6 +105,8 @@ class Reflector:
             except StatusError as error:
                 if error.code == 410:
                     version = ""
+                    backoff = _FIRST_BACKOFF if away else backoff  # it is back, and has forgotten: nothing to wait for
+                    away = False
                     log.debug("%s: history is gone, listing again", self.resource.plural)
                 elif error.code == 404 and not self._seen:
                     # A kind that this server does not have (an alpha API, a gate): nothing to cache, but it may come.

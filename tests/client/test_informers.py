@@ -311,3 +311,21 @@ def test_a_server_that_is_away_is_told_once(caplog: pytest.LogCaptureFixture) ->
         "cannot reach https://server: refused; trying again until it answers",
         "the API server answers again",
     ]
+
+
+def test_a_server_that_comes_back_is_not_made_to_wait() -> None:
+    async def body(w: Watched) -> None:
+        await w.start()
+        away = StatusError.unavailable("cannot reach https://server: refused")
+        await w.send(*[away] * 12)
+        for _ in range(40):
+            await w.clock.advance(1)
+            await w.turn()
+        w.transport.put("new")
+        await w.send(StatusError.expired("too old resource version"))
+        for _ in range(6):
+            await w.clock.advance(1)
+            await w.turn()
+        assert w.told == [("add", "new")]
+
+    story(body)
