@@ -6,13 +6,18 @@ if too few fit, everything assumed is taken back.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 from lightkube.models.scheduling_v1beta1 import PodGroup
 
+from drakit.scheduler.decide import Attempt, Placement
+from drakit.scheduler.outcome import Diagnosis
 from drakit.scheduler.pods import PodInfo
+from drakit.scheduler.queue import Waiting
 
 UNSCHEDULABLE = "pod group is unschedulable"
+NO_VICTIMS = "No preemption victims found for incoming preemptor"
 PLUGIN = "GangScheduling"
 CONDITION = "PodGroupInitiallyScheduled"
 
@@ -51,6 +56,32 @@ class Groups:
         return ""
 
 
+@dataclass(slots=True)
+class Trial:
+    """One attempt at a gang, pod after pod."""
+
+    need: int
+    there: int  # placed before
+    placed: list[tuple[Waiting, Placement]] = field(default_factory=list)
+    left: list[tuple[Waiting, Diagnosis | str, Attempt | None]] = field(default_factory=list)
+
+    def hopeless(self, remaining: int) -> bool:
+        return self.there + len(self.placed) + remaining < self.need
+
+    def message(self, remaining: int) -> str:
+        scheduled = self.there + len(self.placed)
+        return f"minCount ({self.need}) cannot be satisfied: {scheduled} scheduled, {remaining} remaining"
+
+    def plugins(self) -> frozenset[str]:
+        return frozenset().union(*(outcome.plugins for _, outcome, _ in self.left if isinstance(outcome, Diagnosis)))
+
+    def advice(self) -> str:
+        """What stopped the first that did not fit, after Kubernetes' words."""
+        for waiting, outcome, _ in self.left:
+            return f" [pod {waiting.info.key}: {outcome if isinstance(outcome, str) else outcome.message()}]"
+        return ""
+
+
 def condition_patch(
     group: PodGroup, now: str, *, message: str = "", reason: str = "Scheduled"
 ) -> dict[str, Any] | None:
@@ -60,12 +91,13 @@ def condition_patch(
     if known is not None and (known.status == "True" or (known.status, known.message) == (status, message)):
         return None
     meta = group.metadata
-    condition = {
+    condition: dict[str, Any] = {
         "type": CONDITION,
         "status": status,
         "reason": reason,
         "message": message,
         "lastTransitionTime": now,
-        "observedGeneration": (meta.generation if meta else None) or 0,
     }
+    if meta is not None and meta.generation:
+        condition["observedGeneration"] = meta.generation
     return {"status": {"conditions": [condition]}}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from lightkube.models.core_v1 import Pod
@@ -30,7 +30,7 @@ from drakit.scheduler.pods import DEFAULT_SCHEDULER, PodInfo, is_deleting, is_fi
 from drakit.scheduler.preemption import Preemption, preempt
 from drakit.scheduler.queue import SchedulingQueue, Waiting
 from drakit.scheduler.report import Reporter
-from drakit.scheduler.state import Policy, State
+from drakit.scheduler.state import Policy, Promise, State
 from drakit.scheduler.tracker import Tracker
 
 log = logging.getLogger(__name__)
@@ -155,56 +155,99 @@ class Scheduler:
 
     def _attempt_gang(self, first: Waiting, key: str) -> None:
         """All pods of the group that wait, together: enough of them fit, or none is placed."""
-        members = self._groups.members.get(key, {})
+        members, need = self._groups.members.get(key, {}), self._groups.min_count(key)
         others = [w for uid in members if (w := self.queue.get(uid)) is not None and not w.gate]
         gang = [first, *(w for each in others if (w := self.queue.take(each.info.uid)) is not None)]
         gang.sort(key=lambda waiting: waiting.first_seen)
-        placed: list[tuple[Waiting, Placement]] = []
-        left: list[tuple[Waiting, Diagnosis | str, Attempt | None]] = []
-        for waiting in gang:
-            outcome, attempt = self._decide(waiting)
-            if isinstance(outcome, Placement):
-                self._assume(waiting.info, outcome)
-                placed.append((waiting, outcome))
-            else:
-                left.append((waiting, outcome, attempt))
-        there = sum(1 for uid in members if uid in self.state.nodes.placed)  # earlier ones and those just assumed
-        if there < self._groups.min_count(key):
-            self._give_up_gang(key, placed, left)
+        there = sum(1 for uid in members if uid in self.state.nodes.placed)
+        if there + len(gang) < need:  # one waits for its claims yet, and will bring the others along
+            for waiting in gang:
+                keys = self.state.claims.keys_of(waiting.info)
+                self.queue.unschedulable(waiting, frozenset((groups.PLUGIN,)), self.clock.monotonic(), keys)
             return
-        self._spawn(self._bind_gang(key, placed))
-        for waiting, outcome, attempt in left:
+        promises = {uid: promise for uid in members if (promise := self.state.nominated.get(uid)) is not None}
+        for uid in promises:
+            self.state.withdraw(uid)  # what was promised to one is there for all of them now
+        trial = groups.Trial(need, there)
+        for index, waiting in enumerate(gang):
+            self._try_member(trial, waiting)
+            if trial.hopeless(len(gang) - index - 1):
+                self._give_up_gang(key, trial, gang[index + 1 :], promises)
+                return
+        self._spawn(self._bind_gang(key, trial.placed))
+        for waiting, outcome, attempt in trial.left:
             if isinstance(outcome, str):
                 self._failed(waiting, outcome)
             else:
                 self._rejected(waiting, outcome, attempt)
 
+    def _try_member(self, trial: groups.Trial, waiting: Waiting) -> None:
+        outcome, attempt = self._decide(waiting)
+        if isinstance(outcome, Placement):
+            self._assume(waiting.info, outcome)
+            trial.placed.append((waiting, outcome))
+        else:
+            trial.left.append((waiting, outcome, attempt))
+
     def _give_up_gang(
-        self,
-        key: str,
-        placed: list[tuple[Waiting, Placement]],
-        left: list[tuple[Waiting, Diagnosis | str, Attempt | None]],
+        self, key: str, trial: groups.Trial, rest: list[Waiting], promises: Mapping[str, Promise]
     ) -> None:
-        for waiting, placement in placed:
+        """Take back what was assumed; with victims enough for the whole gang, wait for them."""
+        reason = trial.message(len(rest))
+        plans, refused = self._preempt_for_gang(trial, rest)
+        for waiting, placement in trial.placed:
             self._binder.forget(waiting.info, placement)
             self._tracker.assumed.discard(waiting.info.uid)
             self._tracker.binding.discard(waiting.info.uid)
-        now = self.clock.monotonic()
-        plugins: frozenset[str] = frozenset((groups.PLUGIN,))
-        reason = ""
-        for waiting, outcome, attempt in left:
+        if "terminating pod" in refused:
+            self.state.nominated.update(promises)
+        for info, plan in plans:
+            self.metrics.preemption_victims.observe(len(plan.victims))
+            self.state.nominate(info, plan.node, plan.claims)
+            self._spawn(self._evict(info, plan))
+        told = f"{reason}{trial.advice()}"
+        plugins = trial.plugins() | {groups.PLUGIN}
+        for waiting, outcome, _ in trial.left:
             if isinstance(outcome, str):
                 self._failed(waiting, outcome)
-                reason = reason or outcome
             else:
-                self._rejected(waiting, outcome, attempt)
-                plugins |= outcome.plugins
-                reason = reason or outcome.message()
-        for waiting, _ in placed:  # they wait for what helps the others
-            self.metrics.attempted(UNSCHEDULABLE, waiting, now)
-            self.queue.unschedulable(waiting, plugins, now, self.state.claims.keys_of(waiting.info))
-            self._reporter.not_placed(waiting.info, "Unschedulable", f"{groups.UNSCHEDULABLE}: {reason}")
-        self._spawn(self._tell_group(key, reason))
+                self._member_waits(waiting, plugins, outcome.message())
+        others = {waiting.info.uid: waiting for waiting in [*(waiting for waiting, _ in trial.placed), *rest]}
+        for waiting in others.values():
+            self._member_waits(waiting, plugins, told)
+        suffix = "" if plans else f", pod group preemption: {refused}" if refused else ""
+        self._spawn(self._tell_group(key, f"{reason}{suffix}{trial.advice()}"))
+
+    def _member_waits(self, waiting: Waiting, plugins: frozenset[str], message: str) -> None:
+        info, now = waiting.info, self.clock.monotonic()
+        promise = self.state.nominated.get(info.uid)
+        self.metrics.attempted(UNSCHEDULABLE, waiting, now)
+        self.queue.unschedulable(waiting, plugins, now, self.state.claims.keys_of(info))
+        self._reporter.not_placed(info, "Unschedulable", message, nominated=promise.node if promise else "")
+
+    def _preempt_for_gang(
+        self, trial: groups.Trial, rest: list[Waiting]
+    ) -> tuple[list[tuple[PodInfo, Preemption]], str]:
+        """Who has to go for all that are missing, each with victims of its own; nobody, and why, when that is not enough."""
+        self.metrics.preemption_attempts.inc()
+        plans: list[tuple[PodInfo, Preemption]] = []
+        refused = ""
+        for waiting in [*(waiting for waiting, _, _ in trial.left), *rest]:
+            outcome, attempt = self._decide(waiting)
+            if isinstance(outcome, Placement):
+                self._assume(waiting.info, outcome)
+                trial.placed.append((waiting, outcome))
+            elif isinstance(outcome, Diagnosis) and attempt is not None:
+                plan, text = preempt(attempt, outcome)
+                refused = refused or text
+                if plan is not None:
+                    self.state.nominate(waiting.info, plan.node, plan.claims)  # the next counts with it
+                    plans.append((waiting.info, plan))
+        for info, _ in plans:
+            self.state.withdraw(info.uid)
+        if trial.there + len(trial.placed) + len(plans) < trial.need:
+            return [], refused if "terminating pod" in refused else groups.NO_VICTIMS
+        return plans, ""
 
     async def _bind_gang(self, key: str, placed: list[tuple[Waiting, Placement]]) -> None:
         """Every pod's claims first; only when all are written does the first pod get its node."""

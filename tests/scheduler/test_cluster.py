@@ -214,6 +214,39 @@ def test_a_gang_gets_its_devices_together_or_not_at_all() -> None:
         group = await client.get(PodGroup, "gang", namespace=NS)
         assert group.status is not None
         assert [(c.type, c.status) for c in group.status.conditions or ()] == [("PodGroupInitiallyScheduled", "False")]
+        text = (group.status.conditions or ())[0].message or ""
+        assert text.startswith("minCount (3) cannot be satisfied: 2 scheduled, 0 remaining, pod group preemption: No ")
+
+    scenario(test, gates=GANGS)
+
+
+@pytest.mark.parametrize(("count", "left"), [(2, 0), (3, 4)])
+def test_a_gang_preempts_for_all_of_its_pods_or_for_none(count: int, left: int) -> None:
+    """Four devices, each held by a pod of low priority, and two wanted by each pod of the gang."""
+
+    async def test(client: Client) -> None:
+        base = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+        await client.create({**base, "metadata": {"name": "high"}, "value": 1000})
+        await client.create(template("one"))
+        await client.create(template("two", 2))
+        low = [f"low-{number}" for number in range(4)]
+        for name in low:
+            await client.create(pod(name, templates="one", terminationGracePeriodSeconds=1))
+        await until(lambda: both(client, *low), "four pods on four devices")
+        await client.create(gang(count))
+        high = [f"g{index}" for index in range(count)]
+        for name in high:
+            body = gang_pod(name, "two")
+            body["spec"]["priorityClassName"] = "high"
+            await client.create(body)
+        if left:
+            await until(lambda: reason(client, high[0]), "the gang's reason")
+            await asyncio.sleep(0.3)
+        else:
+            await until(lambda: both(client, *high), "the gang placed")
+        names = {p.metadata.name for p in (await client.list(Pod)).items if p.metadata}
+        assert len(names & set(low)) == left
+        assert await both(client, *high) is not bool(left)
 
     scenario(test, gates=GANGS)
 
