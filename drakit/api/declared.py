@@ -131,7 +131,7 @@ def _inside(field: Field, value: Any, before: Any, path: str, operation: _Operat
         seen: set[Any] = set()
         for position, item in enumerate(value):
             if item.get(field.key) in seen:
-                errors.append(FieldError.duplicate(f"{path}[{position}]", item))
+                errors.append(FieldError.duplicate(f"{path}[{position}]", _in_order(field.type(), item)))
             seen.add(item.get(field.key))
     for position, item in enumerate(value):
         was = _lookup(before or (), item, field.key) if field.key else None
@@ -139,6 +139,21 @@ def _inside(field: Field, value: Any, before: Any, path: str, operation: _Operat
             continue
         errors += _struct(field.type(), item, was, f"{path}[{position}]", operation)
     return errors
+
+
+def _in_order(of: Type, value: Mapping[str, Any]) -> dict[str, Any]:
+    """As Go writes it: fields in the order of the type."""
+    shown: dict[str, Any] = {}
+    for field in of.fields:
+        inner = value.get(field.name)
+        if field.name in value:
+            nested = field.type() if field.type is not None else None
+            if nested is not None and isinstance(inner, list):
+                inner = [_in_order(nested, item) for item in inner]
+            elif nested is not None and inner is not None:
+                inner = _in_order(nested, inner)
+            shown[field.name] = inner
+    return shown
 
 
 def _lookup(items: Sequence[Any], wanted: Mapping[str, Any], key: str) -> Any:

@@ -13,7 +13,7 @@ from drakit.api import registry
 from drakit.api.gates import FeatureGates
 from drakit.apiserver.admission.claims import ClaimPrivileges
 from drakit.apiserver.admission.grants import RoleGrants
-from drakit.apiserver.admission.pod_groups import PodGroupProtection
+from drakit.apiserver.admission.pod_groups import GroupPriority, PodGroupProtection
 from drakit.apiserver.admission.pods import DefaultTolerations, NewNodeTaint, Priority, ServiceAccount
 from drakit.apiserver.admission.policies import BINDINGS, POLICIES, Policies
 from drakit.apiserver.admission.policies import GROUP as POLICY_GROUP
@@ -127,6 +127,7 @@ def secure(
         Priority(lookup),
         DefaultTolerations(lookup),
         PodGroupProtection(gates),
+        GroupPriority(lookup, gates),
         RoleGrants(rbac, authorizer),
         validating,
         *policies,

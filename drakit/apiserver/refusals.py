@@ -13,7 +13,8 @@ def qualified(group: str, resource: str) -> str:
 def forbidden(attributes: AdmissionAttributes, reason: str) -> StatusError:
     """403 by an admission plugin: `pods "x" is forbidden: <reason>`."""
     request = attributes.request
-    name = request.name or str(((attributes.object or {}).get("metadata") or {}).get("name") or "")
+    meta = (attributes.object or {}).get("metadata") or {}
+    name = request.name or str(meta.get("name") or meta.get("generateName") or "Unknown")
     what = qualified(request.group, request.resource)
     return StatusError(
         403,

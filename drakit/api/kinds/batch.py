@@ -181,6 +181,16 @@ def _scheduling_update(new: Object, old: Object) -> Errors:
     return [FieldError.invalid("spec.scheduling.schedulingPolicy", None, text)]
 
 
+def _warnings(job: Object, old: Object | None, ctx: WriteContext) -> list[str]:
+    texts = formats.dns_label(job["metadata"].get("name") or "") if old is None else []
+    if not texts:
+        return []
+    about = (
+        "this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended"
+    )
+    return [f"metadata.name: {about}: [{' '.join(texts)}]"]
+
+
 def _validate_update(new: Object, old: Object, ctx: WriteContext) -> Errors:
     spec, before = new["spec"], old["spec"]
     errors = _validate_spec(spec)
@@ -219,6 +229,7 @@ JOB = entry.kind(
         prepare_for_update=_prepare_update,
         validate=_validate,
         validate_update=_validate_update,
+        warnings=_warnings,
         subresources={"status": Subresource()},
         validate_name=formats.name_is(formats.dns_subdomain),
         generation=True,

@@ -136,7 +136,12 @@ POD_GROUP_SPEC = Type(
         *_PRIORITY,
     )
 )
-_CLAIM_STATUS = Type((Field("resourceClaimName", optional=True, pointer=True, check=long_name),))
+_CLAIM_STATUS = Type(
+    (
+        Field("name", optional=True),
+        Field("resourceClaimName", optional=True, pointer=True, check=long_name),
+    )
+)
 POD_GROUP_STATUS = Type(
     (
         Field(

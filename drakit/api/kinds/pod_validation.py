@@ -103,7 +103,20 @@ def validate_pod_spec(spec: Plain, path: str, meta: Plain | None) -> Errors:
         errors += [FieldError.forbidden(f"{path}.{name}", "when `hostUsers` is false") for name in taken]
     if spec.get("hostnameOverride") is not None:
         errors += _hostname_override(spec, f"{path}.hostnameOverride")
+    if spec.get("schedulingGroup") is not None:
+        errors += _scheduling_group(spec, f"{path}.schedulingGroup")
     return errors + _names_and_numbers(spec, path)
+
+
+def _scheduling_group(spec: Plain, path: str) -> Errors:
+    name = spec["schedulingGroup"].get("podGroupName")
+    if name is None:
+        errors = [FieldError.invalid(f"{path}.podGroupName", None, "must specify one of: `podGroupName`")]
+    else:
+        errors = checks.subdomain(name, f"{path}.podGroupName")
+    if spec.get("evictionResponders"):
+        errors.append(FieldError.forbidden(path, "may not be set when evictionResponders is set"))
+    return errors
 
 
 def _hostname_override(spec: Plain, path: str) -> Errors:

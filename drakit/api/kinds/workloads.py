@@ -78,7 +78,8 @@ def _matching_errors(selector: Object | None, template: Object, word: str) -> Er
     if empty or (selector and selectors.matches_label_selector(selector, labels or {})):
         return []
     text = "`selector` does not match template `labels`"
-    return [FieldError.invalid("spec.template.metadata.labels", labels or None, text)]
+    shown = dict(sorted(labels.items())) if labels else None  # as Go writes a map
+    return [FieldError.invalid("spec.template.metadata.labels", shown, text)]
 
 
 def validate_template_labels(selector: Object | None, template: Object) -> Errors:

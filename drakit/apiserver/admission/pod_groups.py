@@ -65,7 +65,8 @@ class GroupPriority:
             )
             raise forbidden(attributes, text)
         if self._policies:
-            chosen = spec.get("preemptionPolicy") or "PreemptLowerPriority"  # the default, where nothing is said
+            given = spec.get("preemptionPolicy")
+            chosen = "PreemptLowerPriority" if given is None else given  # the default, where nothing is said
             if chosen != policy:
                 text = (
                     f"the string value of PreemptionPolicy ({chosen}) must not be provided in {name} spec; "
