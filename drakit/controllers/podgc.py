@@ -56,8 +56,8 @@ class PodGarbageCollector:
     def _pod_changed(self, pod: Plain) -> None:
         node = spec(pod).get("nodeName")
         if not node:
-            if deleting(pod):
-                self.loop.add(f"pod:{key_of(pod)}")
+            if deleting(pod):  # its workload may want to count it first, by what it was
+                self.loop.add_after(f"pod:{key_of(pod)}", _PERIOD)
         elif node not in self._nodes and self._nodes.synced.is_set():
             self.loop.add(f"node:{node}")
 
