@@ -14,7 +14,7 @@ from typing import Any
 from lightkube.models.resource_v1 import ResourceClaim
 
 from drakit.allocator import Allocation, Failure
-from drakit.scheduler import filters, score
+from drakit.scheduler import extended, filters, score
 from drakit.scheduler.affinity import Neighbours
 from drakit.scheduler.claims import PLUGIN, uid_of
 from drakit.scheduler.devices import (
@@ -305,7 +305,7 @@ def diagnose(attempt: Attempt) -> Diagnosis:
         diagnosis.rejections[node.name] = rejection
     _raise_errors(attempt)
     if explained:
-        diagnosis.advice = _advice(attempt.failures[explained])
+        diagnosis.advice = _advice(attempt, state.nodes.by_name[explained])
     return diagnosis
 
 
@@ -349,8 +349,13 @@ def _raise_errors(attempt: Attempt) -> None:
             )
 
 
-def _advice(failure: Failure) -> str:
+def _advice(attempt: Attempt, node: NodeInfo) -> str:
+    failure = attempt.failures[node.name]
     explanation = failure.explain()
     parts = [blocker.text for blocker in explanation.blockers[:2]] or [explanation.summary]
     parts += [suggestion.text for suggestion in explanation.suggestions[:1]]
-    return f"node {failure.node}: {'; '.join(part for part in parts if part)}"
+    text = f"node {failure.node}: {'; '.join(part for part in parts if part)}"
+    variant = attempt.devices.variant_for(node)
+    if isinstance(variant, Variant) and variant.extended is not None:
+        return extended.in_the_users_words(text, attempt.info.namespace, variant.extended.mappings)
+    return text

@@ -117,6 +117,17 @@ def requests_and_mappings(pod: Pod, classes: Mapping[str, str]) -> tuple[list[Re
     return sorted(requests, key=lambda r: r["name"]), mappings
 
 
+def in_the_users_words(text: str, namespace: str, mappings: Sequence[Mapped]) -> str:
+    """A reason of the allocator, told of what stands in the pod: containers and resources instead of a claim nobody wrote."""
+    claim = f"claim {namespace}/{IN_MEMORY_NAME}"
+    for mapping in reversed(mappings):  # a request that several share is told of the first
+        request = f"request {mapping['requestName']}"
+        asked = f"{mapping['resourceName']} of container {mapping['containerName']}"
+        text = text.replace(f"{claim}, {request}", asked).replace(f"the count of {request} of {claim}", asked)
+        text = text.replace(f"{request} of {claim}", asked)
+    return text.replace(claim, "the pod's extended resources")
+
+
 @dataclass(slots=True)
 class _Share:
     request: Request | None

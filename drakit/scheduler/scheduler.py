@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -58,7 +59,7 @@ class Scheduler:
         self.queue = SchedulingQueue()
         self.metrics = SchedulerMetrics(name, self.queue, self.state.nodes)
         self._client, self._informers, self._new_uid = client, informers, new_uid
-        recorder = EventRecorder(client, name, clock=self.clock, api="events", instance=name)
+        recorder = EventRecorder(client, name, clock=self.clock, api="events", instance=f"{name}-{socket.gethostname()}")
         self._recorder = recorder
         self._reporter = Reporter(client, recorder, self.clock)
         self._binder = Binder(client, informers.of(ResourceClaim), self.state, self.clock, recorder, self.metrics)

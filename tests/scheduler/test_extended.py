@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from drakit.scheduler.extended import ClassesByResource, is_extended, requests_and_mappings
-from tests.scheduler.builders import device_class, pod
+from tests.scheduler.builders import device_class, info, node, pod, refuse, slice_, state
 
 GPU = "example.com/gpu"
 
@@ -105,3 +105,12 @@ def test_explicit_and_implicit_names_of_a_class() -> None:
 )
 def test_which_names_are_extended_resources(name: str, extended: bool) -> None:
     assert is_extended(name) is extended
+
+
+def test_a_refusal_speaks_of_what_stands_in_the_pod() -> None:
+    made = state(node("a"), slice_("a", 2), device_class(resource=GPU))
+    text = refuse(made, info("p", containers=[container("trainer", 5)])).message()
+    assert text == (
+        "0/1 nodes are available: 1 cannot allocate all claims. [node a: example.com/gpu of container trainer wants 5 devices: "
+        "only 2 on the node match; lower example.com/gpu of container trainer from 5 to 2]"
+    )
