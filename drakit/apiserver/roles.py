@@ -112,7 +112,8 @@ _CONTROLLERS = (
     "update patch | resource.k8s.io | resourceclaims/status resourceclaims/binding devicetaintrules/status"
     " resourcepoolstatusrequests/status",
     "delete | resource.k8s.io | resourceslices resourcepoolstatusrequests",
-    "update patch | scheduling.k8s.io | podgroups podgroups/status",
+    "create update patch | scheduling.k8s.io | podgroups workloads",
+    "update patch | scheduling.k8s.io | podgroups/status",
 )
 # These two work on whatever kinds the server offers; their accounts hold nothing else.
 _GARBAGE_COLLECTOR = (_EVENTS, "get list watch patch update delete | * | *")

@@ -17,6 +17,7 @@ from drakit.api.errors import StatusError
 from drakit.client import resource_of
 from drakit.controllers import job_decisions as decisions
 from drakit.controllers.job_decisions import Backoff, Counts
+from drakit.controllers.job_groups import JobGroups
 from drakit.controllers.job_indexes import Indexes
 from drakit.controllers.job_pods import Placement, new_pod
 from drakit.controllers.loop import Context, ControlLoop
@@ -71,6 +72,7 @@ class JobController:
             "job", self.reconcile, context, workers=_WORKERS, base_delay=_FIRST_RETRY, max_delay=_LAST_RETRY
         )
         self._jobs = context.informers.plain(Job)
+        self._groups = JobGroups(context, self.loop, self._recorder)
         self._pods = workload_pods(context.informers)
         self._control = PodControl(context.client, self._pods, self._recorder)
         self._backoff: dict[str, Backoff] = {}  # by the Job's UID
@@ -165,7 +167,8 @@ class JobController:
             failure = await self._delete(job, self._active(job))
             new_succeeded, new_failed = decisions.new_results(job, self._uncounted(job), verdict)
         elif not deleting(job):
-            failure, wait = await self._manage(job, counts, backoff)
+            joined = await self._groups.joined(job, has_pods=self._pods.index_count(WORKLOAD, uid(job)) > 0)
+            failure, wait = await self._manage(joined, counts, backoff)
             again = min((seconds for seconds in (again, wait) if seconds is not None), default=None)
             counts = self._counts(job, new_succeeded, new_failed)
             verdict = decisions.complete(job, counts, now)

@@ -40,6 +40,9 @@ async def state(cluster: Cluster, models: Iterable[type[Any]]) -> list[str]:
         if metadata.get("generateName"):
             shown = f"{metadata['generateName']}*"
             names[metadata["name"]] = shown
+        elif obj["kind"] in ("Workload", "PodGroup") and metadata.get("ownerReferences"):
+            shown = f"{obj['kind']} of {metadata['ownerReferences'][0]['name']}"  # named after the owner's UID
+            names[metadata["name"]] = shown
         names[metadata["uid"]] = f"<{obj['kind']} {shown}>"
     # Longest first, and until nothing changes: a generated name may be the base of another.
     ordered = sorted(names, key=len, reverse=True)

@@ -346,6 +346,17 @@ def _available(name: str) -> Callable[[Cluster], Awaitable[None]]:
     return happens
 
 
+async def _report_group(cluster: Cluster) -> None:
+    groups = await cluster.list(PodGroup)
+    group = next(each for each in groups if each["metadata"]["name"].startswith("grouped-job-"))
+    condition = {"type": "PodGroupInitiallyScheduled", "status": "True", "reason": "Scheduled", "message": "all"}
+    conditions = [{**condition, "lastTransitionTime": "2026-01-01T00:00:00Z"}]
+    await cluster.patch(
+        PodGroup, group["metadata"]["name"], {"status": {"conditions": conditions}}, subresource="status"
+    )
+
+
+_GANG = {"schedulingPolicy": {"gang": {}}}
 _CLAIMS, _SETS, _JOBS = "resourceclaim-controller", "replicaset-controller", "job-controller"
 _STATEFUL, _DAEMONS, _DEVICES = "statefulset-controller", "daemonset-controller", "device-taint-eviction-controller"
 _BUDGETS, _GARBAGE = "disruption-controller", "garbage-collector-controller"
@@ -384,6 +395,8 @@ EVENTS: tuple[Event, ...] = (
         _JOBS, "one of n restartable pods succeeds",
         one_pod("job-name=restart", _SUCCEEDED), _job("restart", "OnFailure"),
     ),
+    Event(_JOBS, "a Job of two, scheduled as a gang", create(make.job("gang", parallelism=2, scheduling=_GANG))),
+    Event(_JOBS, "a group of n pods reports", _report_group, _job("grouped-job", scheduling=_GANG), changes=False),
     Event(
         _STATEFUL, "one of n pods is no longer ready", one_pod("app=s", _UNREADY),
         _workload("StatefulSet", "s", **_PARALLEL),
@@ -471,7 +484,9 @@ BY_NATURE = frozenset({_POOLS})
 async def measure(n: int) -> dict[tuple[str, str], tuple[int, int]]:
     """(controller, event) -> work and requests, in a cluster of n."""
     result: dict[tuple[str, str], tuple[int, int]] = {}
-    async with Cluster(gates=FeatureGates.parse("DRAResourcePoolStatus=true,GenericWorkload=true")) as cluster:
+    async with Cluster(
+        gates=FeatureGates.parse("DRAResourcePoolStatus=true,GenericWorkload=true,WorkloadWithJob=true")
+    ) as cluster:
         await populate(cluster, n)
         for controller in NAMES:
             events = [event for event in EVENTS if event.controller == controller]

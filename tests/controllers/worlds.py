@@ -16,7 +16,7 @@ from lightkube.models.core_v1 import ConfigMap, Namespace, Node, Pod, ResourceQu
 from lightkube.models.policy_v1 import PodDisruptionBudget
 from lightkube.models.resource_v1 import ResourceClaim, ResourceSlice
 from lightkube.models.resource_v1alpha3 import ResourcePoolStatusRequest
-from lightkube.models.scheduling_v1beta1 import PodGroup
+from lightkube.models.scheduling_v1beta1 import PodGroup, Workload
 
 from drakit.api.errors import StatusError
 from drakit.client import Plain
@@ -224,6 +224,61 @@ JOBS = Story(
     (Pod, Job),
     _job_world,
     patience=60.0,
+)
+
+_GANG: Plain = {"schedulingPolicy": {"gang": {}}}
+_PARENT: Plain = {"apiGroup": "jobset.x-k8s.io", "kind": "JobSet", "name": "js"}
+
+
+def _workers(count: int) -> list[Plain]:
+    return [{"name": "workers", "schedulingPolicy": {"gang": {"minCount": count}}}]
+
+
+def _child(name: str) -> Plain:
+    """A Job whose parent keeps the Workload and leaves the group to it."""
+    body = make.job(name, completions=3, parallelism=3)
+    owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "js", "controller": True}
+    body["metadata"].update(
+        annotations={"scheduling.k8s.io/group-template-name": "workers"},
+        ownerReferences=[{**owner, "uid": "11111111-1111-1111-1111-111111111111"}],
+    )
+    return body
+
+
+async def _job_groups_world(cluster: Cluster) -> bool:
+    """Pods of Jobs that grow or shrink go on and on, the others succeed."""
+
+    def outcome(pod: Plain) -> str:
+        return "Running" if pod["metadata"]["labels"]["job-name"] in ("elastic", "child") else "Succeeded"
+
+    return await run_pods(cluster, outcome)
+
+
+JOB_GROUPS = Story(
+    ("job-controller",),
+    (
+        create(
+            {
+                "apiVersion": "scheduling.k8s.io/v1beta1",
+                "kind": "Workload",
+                "metadata": {"name": "parent"},
+                "spec": {"controllerRef": _PARENT, "podGroupTemplates": _workers(3)},
+            }
+        ),
+        create(make.job("gang", completions=3, parallelism=3, scheduling=_GANG)),
+        create(make.job("single", completions=2)),
+        create(_child("child")),
+        create(make.job("elastic", completions=4, parallelism=4, completionMode="Indexed", scheduling=_GANG)),
+        create(make.job("suspended", completions=2, parallelism=2, suspend=True, scheduling=_GANG)),
+        patch(Job, "elastic", {"spec": {"completions": 2, "parallelism": 2}}),
+        patch(Workload, "parent", {"spec": {"podGroupTemplates": _workers(2)}}),
+        patch(Job, "suspended", {"spec": {"suspend": False}}),
+        patch(Job, "elastic", {"spec": {"completions": 3, "parallelism": 3}}),
+    ),
+    (Pod, Job, PodGroup, Workload),
+    _job_groups_world,
+    patience=60.0,
+    gates="GenericWorkload=true,WorkloadWithJob=true",
 )
 
 STATEFUL_SETS = Story(
@@ -555,6 +610,7 @@ STORIES: dict[str, Story] = {
     "replicasets": REPLICA_SETS,
     "deployments": DEPLOYMENTS,
     "jobs": JOBS,
+    "job-groups": JOB_GROUPS,
     "statefulsets": STATEFUL_SETS,
     "daemonsets": DAEMON_SETS,
     "garbage": GARBAGE,
