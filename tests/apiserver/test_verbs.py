@@ -143,6 +143,24 @@ def test_a_pod_on_a_node_gets_time_to_stop() -> None:
     run(scenario())
 
 
+def test_what_admission_fills_in_and_a_binding_writes_is_managed_by_nobody() -> None:
+    async def scenario() -> None:
+        async with local_server() as local:
+            made = (await local.request("POST", "pods", group="", body=pod("p"))).body
+            assert made["spec"]["tolerations"]
+            target = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}
+            await local.request("POST", "pods", "p", group="", subresource="binding", body=target)
+            bound = (await local.request("GET", "pods", "p", group="")).body
+            assert bound["spec"]["nodeName"] == "n"
+            entries = bound["metadata"]["managedFields"]
+            assert [entry["manager"] for entry in entries] == ["test"]
+            fields = entries[0]["fieldsV1"]["f:spec"]
+            assert "f:containers" in fields
+            assert not fields.keys() & {"f:tolerations", "f:priority", "f:nodeName"}
+
+    run(scenario())
+
+
 def test_resize_is_refused_clearly() -> None:
     async def scenario() -> None:
         async with local_server() as local:

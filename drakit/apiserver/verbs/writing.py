@@ -1,7 +1,7 @@
 """create and update: the way of an object into the store.
 
 Order as in Kubernetes' generic registry, because which error comes first is part of the answer: options, decoding,
-system fields, mutating admission, managed fields, the kind's own rules, validating admission, the store.
+system fields, managed fields, mutating admission, the kind's own rules, validating admission, the store.
 """
 
 from __future__ import annotations
@@ -53,11 +53,12 @@ def store_new(
     for name in ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"):
         meta.pop(name, None)
     call.name = str(meta.get("name") or "")
+    # Before admission, as in Kubernetes: what it fills in is nobody's, and may be applied later without a conflict.
+    managed = managed_fields.on_create(ctx, call, obj, timestamp(now), applied_by)
     attributes = admission_attributes(call, "CREATE", obj, None, dry_run=dry_run)
     admitted = ctx.admit(attributes)
     assert admitted is not None
     obj = admitted
-    managed = managed_fields.on_create(ctx, call, obj, timestamp(now), applied_by)
     obj["metadata"].pop("managedFields", None)
     obj, warnings = strategy.create(kind, obj, ctx.write_context(call.version, now, attributes), owned=True)
     call.warnings.extend(warnings)
@@ -148,12 +149,12 @@ def replace(
     kind, meta = call.kind, obj["metadata"]
     check_resource_version(call, meta, old)
     now = ctx.clock.now()
+    managed = managed_fields.on_update(ctx, call, obj, old.obj, timestamp(now), applied_by)
     attributes = admission_attributes(call, "UPDATE", obj, old.obj, dry_run=dry_run)
     admitted = ctx.admit(attributes)
     assert admitted is not None
     # Decoding made obj; an object that admission made may share anything with the stored one.
     owned, obj = admitted is obj, admitted
-    managed = managed_fields.on_update(ctx, call, obj, old.obj, timestamp(now), applied_by)
     obj["metadata"].pop("managedFields", None)
     rules = ctx.write_context(call.version, now, attributes)
     new, warnings = strategy.update(kind, obj, old.obj, rules, call.subresource, owned=owned)
