@@ -146,6 +146,10 @@ class Strategy:
     generation: bool = False
     # Fields that the main resource may not write (reset to what is stored, absent on create): usually ("status",).
     reset: tuple[str, ...] = ()
+    # Kinds whose own rules leave metadata to the generic check, which is milder and comes after them.
+    own_metadata_rules: bool = True
+    # Whether a finalizer without a domain must be one that Kubernetes knows.
+    known_finalizers: bool = True
     allow_create_on_update: bool = False
     allow_unconditional_update: Callable[[str], bool] = lambda version: True
 
@@ -180,6 +184,9 @@ class Kind:
     strategy: Strategy = field(default_factory=Strategy)
     # Answer to DELETE in the given versions is a Status instead of the object.
     delete_returns_status: frozenset[str] = frozenset()
+    # What happens to dependents when a DELETE says nothing: "" leaves them to the garbage collector, "Orphan" sets them free;
+    # None: the kind has none, and a DELETE that speaks of them is taken as if it did not.
+    default_propagation: str | None = ""
     # The kind whose stored objects this one shows in another form: events.k8s.io Events are core Events.
     stored_as: Kind | None = None
 
