@@ -147,8 +147,8 @@ POD_GROUPS = Story(
         create(_group("going")),
         create(_member("c", "going")),
         create(_group("late")),
-        create(_group("stays")),
-        create(_member("d", "stays")),
+        create(make.pod_group("stays")),  # without claims: whether they were made before it is deleted would be chance
+        create(make.pod("d", schedulingGroup={"podGroupName": "stays"})),
         delete(PodGroup, "stays"),
         delete(PodGroup, "going"),
         delete(Pod, "c", grace_seconds=0),
