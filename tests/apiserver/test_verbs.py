@@ -183,6 +183,10 @@ def test_scale_changes_replicas_only() -> None:
             assert scaled["kind"] == "Scale"
             assert scaled["spec"] == {"replicas": 4}
             assert scaled["status"]["selector"] == "app=x"
+            entries = (await local.request("GET", name="d", **where)).body["metadata"]["managedFields"]
+            assert [(e.get("subresource"), e["fieldsV1"].get("f:spec")) for e in entries][1:] == [
+                ("scale", {"f:replicas": {}})
+            ]
             found = (await local.request("GET", name="d", **where)).body
             assert found["spec"]["replicas"] == 4
             assert found["metadata"]["generation"] == 2

@@ -6,9 +6,9 @@ from typing import Any
 
 from drakit.api import wire
 from drakit.api.errors import StatusError
-from drakit.apiserver import patches
+from drakit.apiserver import managed_fields, patches
 from drakit.apiserver.call import Answer, Call, check_write_options
-from drakit.apiserver.context import Context
+from drakit.apiserver.context import Context, timestamp
 from drakit.apiserver.stored import Stored
 from drakit.apiserver.verbs.decoding import media_type, read_value
 from drakit.apiserver.verbs.writing import replace
@@ -39,7 +39,10 @@ def scale(ctx: Context, call: Call) -> Answer:
         "update", call.kind, call.kind.storage_version, call.namespace, call.name, "", call.query, call.user,
         agent=call.agent, warnings=call.warnings,
     )  # fmt: skip
-    answer = replace(ctx, main, wire.copy(obj), stored, dry_run=dry_run)
+    now = timestamp(ctx.clock.now())
+    managers = managed_fields.decode(managed_fields.on_update(ctx, call, obj, stored.obj, now, None))
+    applied = managed_fields.Applied(tuple(managers))  # under the subresource's name
+    answer = replace(ctx, main, wire.copy(obj), stored, dry_run=dry_run, applied_by=applied)
     assert answer.stored is not None
     return Answer(200, value=_scale_of(answer.stored), version=answer.version)
 
