@@ -33,7 +33,9 @@ _IMMUTABLE = "field is immutable"
 _NEGATIVE = "must be greater than or equal to 0"
 
 
-def validate(meta: Object, *, namespaced: bool, name: NameCheck | None, path: str = "metadata") -> list[FieldError]:
+def validate(
+    meta: Object, *, namespaced: bool, name: NameCheck | None, path: str = "metadata", known_finalizers: bool = True
+) -> list[FieldError]:
     """What is wrong with metadata in itself. `name` checks object names; None accepts any segment of a path."""
     errors: list[FieldError] = []
     check = name or formats.path_segment
@@ -48,7 +50,8 @@ def validate(meta: Object, *, namespaced: bool, name: NameCheck | None, path: st
     errors += _validate_namespace(meta.get("namespace"), namespaced, f"{path}.namespace")
     if (meta.get("generation") or 0) < 0:
         errors.append(FieldError.invalid(f"{path}.generation", meta["generation"], _NEGATIVE))
-    return errors + _validate_content(meta, path, finalizers=True) + validate_kube_finalizers(meta, path)
+    errors += _validate_content(meta, path, finalizers=True)
+    return errors + validate_kube_finalizers(meta, path) if known_finalizers else errors
 
 
 def same_content(new: Object, old: Object) -> bool:

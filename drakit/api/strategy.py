@@ -99,12 +99,14 @@ def create(kind: Kind, obj: Object, ctx: WriteContext, *, owned: bool = False) -
         _reset(kind, obj, name, None)
     if strategy.prepare_for_create is not None:
         strategy.prepare_for_create(obj, ctx)
-    errors = metadata.validate(meta, namespaced=kind.namespaced, name=strategy.validate_name)
+    errors = _metadata_errors(kind, meta, strategy.validate_name) if strategy.own_metadata_rules else []
     if ctx.privileges is not None:
         errors = ctx.privileges(obj, None) + errors
     if strategy.validate is not None:
         errors += strategy.validate(obj, ctx)
-    if not errors and strategy.validate_name is not None:
+    if not errors and not strategy.own_metadata_rules:
+        errors = _metadata_errors(kind, meta, None)
+    elif not errors and strategy.validate_name is not None:
         errors = metadata.validate_path_segment(meta)
     _raise(kind, obj, errors, ctx.version)
     return obj, warnings + (strategy.warnings(obj, None, ctx) if strategy.warnings is not None else [])
@@ -139,7 +141,7 @@ def update(
         meta = new["metadata"]
     _keep_system_fields(meta, old_meta)
     unchanged = metadata.same_content(meta, old_meta)
-    errors = [] if unchanged else metadata.validate(meta, namespaced=kind.namespaced, name=None)
+    errors = [] if unchanged else _metadata_errors(kind, meta, None)
     errors += metadata.validate_update(meta, old_meta, content_checked=unchanged)
     if ctx.privileges is not None:
         errors += ctx.privileges(new, old)
@@ -149,6 +151,11 @@ def update(
     _raise(kind, new, errors, ctx.version)
     warn = part.warnings if part is not None else strategy.warnings
     return new, warnings + (warn(new, old, ctx) if warn is not None else [])
+
+
+def _metadata_errors(kind: Kind, meta: Object, name: metadata.NameCheck | None) -> list[FieldError]:
+    known = kind.strategy.known_finalizers
+    return metadata.validate(meta, namespaced=kind.namespaced, name=name, known_finalizers=known)
 
 
 def _separate(new: Object, old: Object, subresource: str, reset: tuple[str, ...]) -> Object:
@@ -208,4 +215,5 @@ def _raise(kind: Kind, obj: Object, errors: list[FieldError], version: str) -> N
     move = kind.strategy.declared_path.get(version)
     if move is not None:
         errors = [replace(error, field=move(error.field)) if error.declared else error for error in errors]
-    raise StatusError.invalid(kind.group, kind.kind, obj["metadata"].get("name") or "", errors)
+    group = (kind.stored_as or kind).group
+    raise StatusError.invalid(group, kind.kind, obj["metadata"].get("name") or "", errors)

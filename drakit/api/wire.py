@@ -527,14 +527,20 @@ def _parse_time(text: str, layout: str) -> datetime:
     match = _TIME.fullmatch(text)
     if match is None:
         raise _BadValue(
-            f"parsing time {go_quote(text)} as {go_quote(layout)}: cannot parse {go_quote(text)} as {go_quote('2006')}"
+            f"parsing time {_time_quote(text)} as {go_quote(layout)}: cannot parse {_time_quote(text)} as {go_quote('2006')}"
         )
     fraction = (match["fraction"] or ".0")[1:7].ljust(6, "0")
     zone = "+00:00" if match["zone"] == "Z" else match["zone"]
     try:
         return datetime.fromisoformat(f"{text[:19]}.{fraction}{zone}").astimezone(UTC)
     except (ValueError, OverflowError):
-        raise _BadValue(f"parsing time {go_quote(text)}: {_out_of_range(text)} out of range") from None
+        raise _BadValue(f"parsing time {_time_quote(text)}: {_out_of_range(text)} out of range") from None
+
+
+def _time_quote(text: str) -> str:
+    """Go's time package quotes byte by byte."""
+    shown = "".join(f"\\x{byte:02x}" if byte >= 0x80 or byte < 0x20 else chr(byte) for byte in text.encode())
+    return '"' + shown.replace('"', '\\"') + '"'
 
 
 def _out_of_range(text: str) -> str:

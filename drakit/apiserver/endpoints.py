@@ -96,12 +96,12 @@ class Endpoints:
             raise
         if self._server.audit is not None:
             request.asked = call.question()
-        if route.version.deprecated:
-            call.warnings.append(route.version.deprecated)
         if route.subresource in NODE_SUBRESOURCES:
             self._to_node(connection, request, call, route, started)
             return
         form = negotiate(headers.get("accept", ""))
+        if route.version.deprecated:
+            call.warnings.append(route.version.deprecated)
         if call.verb == "watch":
             self._watch(connection, request, call, form, started)
             return
@@ -178,7 +178,9 @@ class Endpoints:
         headers: list[tuple[str, str]] = []
         if error.code == 401:
             headers.append(("WWW-Authenticate", "Bearer"))
-        if error.retry_after_seconds:  # clients that see it wait and try again by themselves, without a word to the user
+        if (
+            error.retry_after_seconds
+        ):  # clients that see it wait and try again by themselves, without a word to the user
             headers.append(("Retry-After", str(error.retry_after_seconds)))
         headers.extend(_warning_headers(request.warnings))
         connection.respond(error.code, "application/json", status_body(error), headers)

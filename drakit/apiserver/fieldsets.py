@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from drakit.api.schema import Node
+from drakit.apiserver import go_text
 
 __all__ = [
     "EMPTY", "Comparison", "FieldSet", "SchemaError", "check", "compare", "difference", "field_set", "intersection", "merge",
@@ -137,14 +138,10 @@ def _child_of_element(node: Node | None, key: str) -> Node | None:
 
 def paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
     """Every member as people read it: `.spec.containers[name="c"].image`, in order."""
-    for key in sorted(fields):
-        if key == ".":
-            continue
-        here = prefix + _readable(key)
-        below = fields[key]
-        if _is_member(below):
-            yield here
-        yield from paths(_below(below), here)
+    names = [key for key in sorted(fields) if key != "."]
+    yield from (prefix + _readable(key) for key in names if _is_member(fields[key]))
+    for key in names:
+        yield from paths(_below(fields[key]), prefix + _readable(key))
 
 
 def _readable(key: str) -> str:
@@ -379,9 +376,10 @@ def _value_set(node: Node | None, value: Any) -> FieldSet:
 
 def check(node: Node | None, value: Any, path: str = "") -> None:
     """SchemaError when the value has fields that the schema does not know, or things of the wrong shape."""
-    if node is None or node.type in ("any", "scalar"):
+    if node is None or node.type == "any" or value is None:
         return
-    if value is None:
+    if node.type == "scalar":
+        _check_scalar(node.scalar, value, path)
         return
     if node.type == "list":
         if not isinstance(value, list):
@@ -405,14 +403,30 @@ def check(node: Node | None, value: Any, path: str = "") -> None:
         check(_child(node, name), item, f"{path}.{name}")
 
 
+def _check_scalar(kind: str, value: Any, path: str) -> None:
+    if kind in ("string", "bytes"):
+        if not isinstance(value, str):
+            raise SchemaError(f"{path}: expected string, got &value.valueUnstructured{{Value:{go_text.syntax(value)}}}")
+    elif kind == "boolean":
+        if not isinstance(value, bool):
+            raise SchemaError(f"{path}: expected boolean, got {_shown(value)}")
+    elif kind in ("integer", "long", "number"):
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise SchemaError(f"{path}: expected numeric (int or float), got {go_text.type_name(value)}")
+    elif isinstance(value, dict | list):
+        raise SchemaError(f"{path}: expected any scalar, got {_shown(value)}")
+
+
 def _shown(value: Any) -> str:
-    return "&{" + str(value) + "}"
+    return "&{" + go_text.plain(value) + "}"
 
 
 def merge(node: Node | None, live: Any, config: Any) -> Any:
     """live with config laid over it."""
     if config is _MISSING:
         return live
+    if config is None and live is not _MISSING and node is not None and node.type not in ("scalar", "any"):
+        return live  # owned from now on, and left as it is
     if live is _MISSING or live is None or _is_atomic(node) or node is None:
         return config
     if node.type == "list":

@@ -94,7 +94,7 @@ def encode(managers: Iterable[Manager]) -> list[Plain]:
 @lru_cache(maxsize=512)
 def live_structure(kind: Kind, version: str) -> Plain:
     """What Go's empty object has before anyone sets a field: those structs belong to nobody."""
-    return {**zero_object(kind, version), "metadata": {}}
+    return {**zero_object(kind, version), "metadata": {}} if kind.stored_as is None else {"metadata": {}}
 
 
 @lru_cache(maxsize=512)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from drakit.api.schema import Node
+from drakit.api.wire import same
 
 __all__ = ["PatchError", "json_patch", "merge_patch", "strategic_patch"]
 
@@ -31,13 +32,24 @@ class PatchError(ValueError):
 def merge_patch(target: Any, patch: Any) -> Any:
     if not isinstance(patch, dict):
         return patch
-    result = dict(target) if isinstance(target, dict) else {}
+    if not isinstance(target, dict):
+        return _without_nulls(patch)
+    result = dict(target)
     for name, value in patch.items():
         if value is None:
             result.pop(name, None)
-        else:
-            result[name] = merge_patch(result.get(name), value)
+            continue
+        before = result.get(name)
+        result[name] = merge_patch(before, value) if isinstance(before, dict) else _without_nulls(value)
     return result
+
+
+def _without_nulls(value: Any) -> Any:
+    """New content: what it says is null is not there, in lists of objects too; names in order, as Kubernetes' library leaves
+    them (free-form parameters keep the order in which they are stored)."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(value[name]) for name in sorted(value) if value[name] is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 # -- RFC 6902 ----------------------------------------------------------------------------------------------------------
@@ -56,11 +68,13 @@ def _operate(document: Any, operation: dict[str, Any]) -> Any:
     path = _pointer(operation.get("path"))
     match operation.get("op"):
         case "add":
-            return _edit(document, path, "add", _value(operation))
+            return _edit(document, path, "add", operation.get("value"))
         case "remove":
             return _edit(document, path, "remove", None)
         case "replace":
-            return _edit(document, path, "replace", _value(operation))
+            if not path:
+                return operation.get("value")
+            return _edit(document, path, "replace", operation.get("value"))
         case "move":
             source = _pointer(operation.get("from"))
             if path[: len(source)] == source and path != source:
@@ -68,28 +82,22 @@ def _operate(document: Any, operation: dict[str, Any]) -> Any:
             moved = _read(document, source)
             return _edit(_edit(document, source, "remove", None), path, "add", moved)
         case "copy":
-            return _edit(document, path, "add", _read(document, _pointer(operation.get("from"))))
+            return _edit(document, path, "add", _read(document, _pointer(operation.get("from")), missing_is_null=True))
         case "test":
-            if _read(document, path, default=None) != operation.get("value"):
+            if not same(_read(document, path, missing_is_null=True), operation.get("value")):
                 raise PatchError("test failed", rejected=True)
             return document
         case other:
             raise PatchError(f"unexpected kind: {other}", rejected=True)
 
 
-def _value(operation: dict[str, Any]) -> Any:
-    if "value" not in operation:
-        raise PatchError("missing value", rejected=True)
-    return operation["value"]
-
-
 def _pointer(text: Any) -> list[str]:
-    if not isinstance(text, str) or (text and not text.startswith("/")):
+    if not isinstance(text, str):
         raise PatchError(f"bad path {text!r}", rejected=True)
     return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
 
 
-_INDEX = re.compile(r"-?[1-9][0-9]{0,17}|-?0", re.ASCII)
+_INDEX = re.compile(r"[-+]?[0-9]{1,18}", re.ASCII)
 
 
 def _position(items: list[Any], part: str, *, end: bool) -> int:
@@ -105,14 +113,15 @@ def _position(items: list[Any], part: str, *, end: bool) -> int:
     return position
 
 
-def _read(document: Any, path: list[str], default: Any = _MISSING) -> Any:
-    for part in path:
+def _read(document: Any, path: list[str], *, missing_is_null: bool = False) -> Any:
+    """What stands at the path. Of the last step Kubernetes' library does not know whether it is null or not there."""
+    for left, part in zip(range(len(path) - 1, -1, -1), path, strict=True):
         if isinstance(document, dict) and part in document:
             document = document[part]
         elif isinstance(document, list):
             document = document[_position(document, part, end=False)]
-        elif default is not _MISSING:
-            return default
+        elif missing_is_null and not left and isinstance(document, dict):
+            return None
         else:
             raise PatchError(f"missing {part!r}", rejected=True)
     return document
@@ -121,13 +130,11 @@ def _read(document: Any, path: list[str], default: Any = _MISSING) -> Any:
 def _edit(document: Any, path: list[str], action: str, value: Any) -> Any:
     """A copy of the document along the path, with the change at its end."""
     if not path:
-        if action == "remove":
-            raise PatchError("the whole object cannot be removed", rejected=True)
-        return value
+        raise PatchError("the path names nothing", rejected=True)
     part, rest = path[0], path[1:]
     if isinstance(document, dict):
         copy = dict(document)
-        if (rest or action != "add") and part not in copy:
+        if (rest or action == "remove") and part not in copy:  # to replace what is not there is to add it
             raise PatchError(f"missing {part!r}", rejected=True)
         if rest:
             copy[part] = _edit(copy[part], rest, action, value)

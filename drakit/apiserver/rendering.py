@@ -20,6 +20,8 @@ __all__ = ["Frames", "plain_answer", "render", "status_body"]
 Plain = dict[str, Any]
 _encode = msgspec.json.Encoder().encode
 INITIAL_EVENTS_END = {"k8s.io/initial-events-end": "true"}
+# In Kubernetes a field of the object inside the server, which becomes an annotation only where the whole object is shown.
+_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 
 def status_body(error: StatusError) -> bytes:
@@ -112,7 +114,15 @@ def _version_only(stored: Stored) -> Plain:
 
 def partial(stored: Stored, call: Call, api_version: str) -> Plain:
     metadata = stored.plain(call.kind, call.version)["metadata"]
+    if call.kind.plural == "daemonsets":
+        metadata = _without_annotation(metadata, _TEMPLATE_GENERATION)
     return {"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": metadata}
+
+
+def _without_annotation(metadata: Plain, name: str) -> Plain:
+    annotations = {key: value for key, value in metadata.get("annotations", {}).items() if key != name}
+    kept = {key: value for key, value in metadata.items() if key != "annotations"}
+    return {**kept, "annotations": annotations} if annotations else kept
 
 
 def table(
@@ -147,7 +157,7 @@ def table(
         "apiVersion": f"meta.k8s.io/{form.version}",
         "metadata": metadata,
         "columnDefinitions": tables.columns(kind) if columns else None,
-        "rows": rows,
+        "rows": rows if rows or tables.has_columns(kind) else None,
     }
 
 

@@ -61,7 +61,9 @@ def _reader_or_refuse(kind: Kind, version: str, name: str) -> Reader:
         return reader
     if kind.plural == "resourceslices":
         text = f"field label not supported for {kind.group}/{version}, Kind={kind.kind}: {name}"
-    elif kind.selectable:
+    elif kind.plural == "jobs":
+        text = f'field label "{name}" not supported for Job'
+    elif kind.selectable and kind.plural != "replicasets":  # its field is known to the store only
         text = f"field label not supported: {name}"
     else:
         text = f'"{name}" is not a known field selector: only "metadata.name", "metadata.namespace"'

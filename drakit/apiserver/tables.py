@@ -254,6 +254,11 @@ def columns(kind: Kind) -> list[dict[str, Any]]:
     return definitions
 
 
+def has_columns(kind: Kind) -> bool:
+    """Whether the kind has columns of its own."""
+    return (kind.group, kind.kind) in _COLUMNS
+
+
 def row(kind: Kind, obj: dict[str, Any], now: datetime) -> list[Any]:
     """The cells of one object, wide ones included."""
     printer = table_rows.PRINTERS.get((kind.group, kind.kind))

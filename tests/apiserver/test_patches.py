@@ -24,6 +24,9 @@ NODE = schema.root(POD, "v1")
         pytest.param({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}, id="nested"),
         pytest.param({"a": [{"b": "c"}]}, {"a": [1]}, {"a": [1]}, id="lists-are-values"),
         pytest.param({"a": "foo"}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}, id="nulls-of-new-objects-vanish"),
+        pytest.param(
+            {}, {"a": [None, {"b": None, "c": 1}]}, {"a": [None, {"c": 1}]}, id="nulls-in-lists-of-objects-vanish"
+        ),
     ],
 )
 def test_merge_patch(target: Any, patch: Any, result: Any) -> None:
@@ -41,6 +44,13 @@ def test_merge_patch(target: Any, patch: Any, result: Any) -> None:
         pytest.param([{"op": "copy", "from": "/l/0", "path": "/m"}], {"l": ["a", "b"], "m": "a"}, id="copy"),
         pytest.param([{"op": "test", "path": "/l/1", "value": "b"}], {"l": ["a", "b"]}, id="test"),
         pytest.param([{"op": "add", "path": "/a~1b~0c", "value": 1}], {"l": ["a", "b"], "a/b~c": 1}, id="escapes"),
+        # As the library does that Kubernetes uses: an object's missing member is null, and to replace it is to add it.
+        pytest.param([{"op": "replace", "path": "/x", "value": 1}], {"l": ["a", "b"], "x": 1}, id="replace-missing"),
+        pytest.param([{"op": "test", "path": "/x", "value": None}], {"l": ["a", "b"]}, id="test-missing"),
+        pytest.param([{"op": "copy", "from": "/x", "path": "/m"}], {"l": ["a", "b"], "m": None}, id="copy-missing"),
+        pytest.param([{"op": "add", "path": "/x"}], {"l": ["a", "b"], "x": None}, id="add-nothing"),
+        pytest.param([{"op": "add", "path": "/l/+01", "value": "x"}], {"l": ["a", "x", "b"]}, id="index-any-form"),
+        pytest.param([{"op": "replace", "path": "", "value": {"n": 1}}], {"n": 1}, id="replace-all"),
     ],
 )
 def test_json_patch(operations: list[Any], result: Any) -> None:
@@ -54,12 +64,14 @@ def test_json_patch(operations: list[Any], result: Any) -> None:
     [
         {"op": "test", "path": "/l", "value": 2},
         {"op": "remove", "path": "/x"},
-        {"op": "replace", "path": "/x", "value": 1},
+        {"op": "test", "path": "/l", "value": [1.0]},
+        {"op": "test", "path": "/x/y", "value": None},
         {"op": "add", "path": "/x/y", "value": 1},
         {"op": "add", "path": "/l/9", "value": 1},
-        {"op": "add", "path": "/l/01", "value": 1},
+        {"op": "add", "path": "/l/x", "value": 1},
         {"op": "add", "path": "no-slash", "value": 1},
-        {"op": "add", "path": "/x"},
+        {"op": "add", "path": "", "value": {}},
+        {"op": "copy", "from": "/x/y", "path": "/m"},
         {"op": "move", "from": "/l", "path": "/l/0"},
         {"op": "remove", "path": ""},
         {"op": "what", "path": "/l"},

@@ -390,7 +390,7 @@ STATEFUL_SET = entry.kind(
         validate=_validate_stateful_set,
         validate_update=_validate_stateful_set_update,
         subresources=_STATUS,
-        validate_name=formats.name_is(formats.dns_subdomain),
+        validate_name=formats.name_is(formats.dns_label),
         generation=True,
         reset=("status",),
     ),
@@ -407,11 +407,18 @@ STATEFUL_SET = entry.kind(
 
 def _validate_revision(obj: Object, ctx: WriteContext) -> Errors:
     errors = checks.non_negative(obj.get("revision"), "revision")
-    return errors if obj.get("data") is not None else [*errors, FieldError.required("data", "data is mandatory")]
+    data = obj.get("data")
+    if isinstance(data, dict):
+        return errors
+    return [
+        *errors,
+        FieldError.required("data", "data is mandatory" if data is None else "data must be a valid JSON object"),
+    ]
 
 
 def _validate_revision_update(new: Object, old: Object, ctx: WriteContext) -> Errors:
-    return _validate_revision(new, ctx) + checks.immutable(new.get("data"), old.get("data"), "data")
+    errors = checks.non_negative(new.get("revision"), "revision")
+    return errors + checks.immutable(new.get("data"), old.get("data"), "data")
 
 
 CONTROLLER_REVISION = entry.kind(

@@ -8,7 +8,7 @@ from lightkube.models import core_v1
 
 from drakit.api import formats
 from drakit.api.errors import FieldError
-from drakit.api.kind import ALL_VERBS, Kind, Object, Strategy, Subresource, WriteContext, text_at
+from drakit.api.kind import ALL_VERBS, Kind, Object, Strategy, Subresource, Version, WriteContext, text_at
 from drakit.api.kinds import checks, entry
 from drakit.api.kinds.pod_defaults import round_resources
 
@@ -40,6 +40,7 @@ def _prepare_namespace(namespace: Object, ctx: WriteContext) -> None:
 
 
 def _prepare_namespace_update(new: Object, old: Object, ctx: WriteContext) -> None:
+    _default_namespace(new)
     new["spec"], new["status"] = old["spec"], old["status"]
 
 
@@ -395,7 +396,8 @@ SERVICE = entry.kind(
         prepare_for_update=_prepare_service_update,
         validate=_validate_service,
         validate_update=_validate_service_update,
-        validate_name=formats.name_is(formats.dns1035_label),
+        validate_name=formats.name_is(formats.dns_label),
+        allow_create_on_update=True,
         reset=("status",),
     ),
     subresources=entry.STATUS,
@@ -403,10 +405,23 @@ SERVICE = entry.kind(
     categories=("all",),
     selectable={"spec.clusterIP": text_at("spec", "clusterIP"), "spec.type": text_at("spec", "type")},
 )
-ENDPOINTS = entry.kind(
-    core_v1.Endpoints,
-    "endpoints",
-    Strategy(validate_name=_SUBDOMAIN_NAME),
+
+
+def _default_endpoints(endpoints: Object) -> None:
+    for subset in endpoints.get("subsets") or ():
+        for port in subset.get("ports") or ():
+            if not port.get("protocol"):
+                port["protocol"] = "TCP"
+
+
+_ENDPOINTS_WARNING = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
+ENDPOINTS = Kind(
+    group="",
+    kind="Endpoints",
+    plural="endpoints",
+    namespaced=True,
+    versions=(Version("v1", core_v1.Endpoints, deprecated=_ENDPOINTS_WARNING),),
+    strategy=Strategy(default={"": _default_endpoints}, validate_name=_SUBDOMAIN_NAME, allow_create_on_update=True),
     singular="endpoints",
     short_names=("ep",),
     delete_returns_status=_STATUS_ANSWER,

@@ -125,10 +125,17 @@ _SELECTABLE = {
 EVENT = entry.kind(
     core_v1.Event,
     "events",
-    Strategy(validate=_validate, validate_update=_validate_update),
+    Strategy(
+        validate=_validate,
+        validate_update=_validate_update,
+        own_metadata_rules=False,
+        known_finalizers=False,
+        allow_create_on_update=True,
+    ),
     short_names=("ev",),
     selectable=_SELECTABLE,
     delete_returns_status=frozenset({"v1"}),
+    default_propagation=None,
 )
 NEW_EVENT = entry.kind(
     events_v1.Event,
@@ -138,6 +145,8 @@ NEW_EVENT = entry.kind(
         from_storage={"v1": _from_core},
         validate=_validate_strictly,
         validate_update=_validate_update,
+        validate_name=formats.name_is(formats.dns_subdomain),
+        allow_create_on_update=True,
     ),
     group="events.k8s.io",
     short_names=("ev",),
@@ -146,6 +155,7 @@ NEW_EVENT = entry.kind(
         for name, read in _SELECTABLE.items()
     },
     delete_returns_status=frozenset({"v1"}),
+    default_propagation=None,
     stored_as=EVENT,
 )
 KINDS: tuple[Kind, ...] = (EVENT, NEW_EVENT)

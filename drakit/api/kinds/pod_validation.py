@@ -53,9 +53,9 @@ def validate_pod_template(template: Plain, path: str) -> Errors:
     meta = template.get("metadata") or {}
     errors: Errors = []
     if meta.get("labels"):
-        errors += metadata.validate_labels(meta["labels"], f"{path}.metadata.labels")
+        errors += metadata.validate_labels(meta["labels"], f"{path}.labels")
     if meta.get("annotations"):
-        errors += metadata.validate_annotations(meta["annotations"], f"{path}.metadata.annotations")
+        errors += metadata.validate_annotations(meta["annotations"], f"{path}.annotations")
     spec = template.get("spec") or {}
     if meta.get("annotations"):
         errors += validate_pod_annotations(meta["annotations"], spec, f"{path}.annotations")

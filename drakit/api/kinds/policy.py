@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from lightkube.models import policy_v1
 
-from drakit.api import formats
 from drakit.api.errors import FieldError
 from drakit.api.kind import Kind, Object, Strategy, Subresource, WriteContext
 from drakit.api.kinds import checks, entry
@@ -54,7 +53,9 @@ BUDGET = entry.kind(
         validate=_validate,
         validate_update=_validate_update,
         subresources={"status": Subresource()},
-        validate_name=formats.name_is(formats.dns_subdomain),
+        own_metadata_rules=False,
+        known_finalizers=False,
+        allow_unconditional_update=lambda version: False,
         generation=True,
         reset=("status",),
     ),

@@ -132,21 +132,28 @@ def _role_kind(model: type, plural: str, strategy: Strategy, *, namespaced: bool
 
 
 _BINDING = Strategy(
-    default={"": _default_binding}, validate=_validate_binding, validate_update=_validate_binding_update
+    default={"": _default_binding},
+    validate=_validate_binding,
+    validate_update=_validate_binding_update,
+    allow_create_on_update=True,
 )
 KINDS: tuple[Kind, ...] = (
     _role_kind(rbac_v1.ClusterRoleBinding, "clusterrolebindings", _BINDING, namespaced=False),
     _role_kind(
         rbac_v1.ClusterRole,
         "clusterroles",
-        Strategy(validate=_validate_cluster_role, validate_update=_validate_cluster_role_update),
+        Strategy(
+            validate=_validate_cluster_role,
+            validate_update=_validate_cluster_role_update,
+            allow_create_on_update=True,
+        ),
         namespaced=False,
     ),
     _role_kind(rbac_v1.RoleBinding, "rolebindings", _BINDING, namespaced=True),
     _role_kind(
         rbac_v1.Role,
         "roles",
-        Strategy(validate=_validate_role, validate_update=_validate_role_update),
+        Strategy(validate=_validate_role, validate_update=_validate_role_update, allow_create_on_update=True),
         namespaced=True,
     ),
 )

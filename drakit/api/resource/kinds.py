@@ -104,7 +104,7 @@ DEVICE_TAINT_RULE = Kind(
     ),
     subresources=_STATUS,
     strategy=taint_rule.STRATEGY,
-    delete_returns_status=frozenset({"v1", "v1beta2", "v1alpha3"}),
+    delete_returns_status=frozenset({"v1"}),
 )
 RESOURCE_POOL_STATUS_REQUEST = Kind(
     group=GROUP,

@@ -110,10 +110,15 @@ def _merge(ctx: Context, call: Call, config: Plain, old: Stored | None) -> tuple
     if before is not None and before.fields:
         merged = _prune(kind, call.version, merged, before, [*others, mine])
     storage_old = old.obj if old is not None else {"metadata": {}}
-    versions = Versions(
-        kind, storage_old, _to_storage(kind, call.version, merged), call.subresource, creating=old is None
-    )
-    kept = managed_fields.take_over(versions, others, None, force=bool_option(call, "force"))
+    force = bool_option(call, "force")
+    try:
+        storage_new = _to_storage(kind, call.version, merged)
+    except StatusError as error:
+        if not force:
+            _check_same_version(node, api_version, others, bare, merged)
+        raise _unconvertible(call, config, error) from None
+    versions = Versions(kind, storage_old, storage_new, call.subresource, creating=old is None)
+    kept = managed_fields.take_over(versions, others, None, force=force)
     changed = old is None or merged != bare
     time = now if changed or before is None else before.time
     if mine.fields:
@@ -125,10 +130,38 @@ def _check_typed(call: Call, node: Node, config: Plain) -> None:
     try:
         fieldsets.check(node, config)
     except fieldsets.SchemaError as error:
-        meta = config.get("metadata")
-        meta = meta if isinstance(meta, dict) else {}
-        where = f"{meta.get('namespace') or ''}/{meta.get('name') or ''}; {call.kind.api_version(call.version)}, Kind={call.kind.kind}"
-        raise internal_without_reason(f"failed to create typed patch object ({where}): {error}") from None
+        text = f"failed to create typed patch object ({_named(call, config)}): {error}"
+        raise internal_without_reason(text) from None
+
+
+def _named(call: Call, config: Plain) -> str:
+    meta = config.get("metadata")
+    meta = meta if isinstance(meta, dict) else {}
+    return f"{meta.get('namespace') or ''}/{meta.get('name') or ''}; {_kind_text(call)}"
+
+
+def _kind_text(call: Call) -> str:
+    return f"{call.kind.group}/{call.version}, Kind={call.kind.kind}"
+
+
+def _check_same_version(node: Node, api_version: str, managers: list[Manager], live: Plain, merged: Plain) -> None:
+    """The conflicts with managers of the request's own version, which show before anything is converted."""
+    found = fieldsets.compare(node, live, merged)
+    changed = fieldsets.union(found.modified, found.added)
+    same = [manager for manager in managers if manager.version == api_version]
+    taken = [(manager, fieldsets.intersection(manager.fields, changed)) for manager in same]
+    conflicts = [(manager, fields) for manager, fields in taken if fields]
+    if conflicts:
+        raise managed_fields.conflict(conflicts)
+
+
+def _unconvertible(call: Call, config: Plain, error: StatusError) -> StatusError:
+    """Values that fit the schema and still cannot be read: a time, an amount, a fraction where none may be."""
+    cause = error.message.partition(f"cannot be handled as a {call.kind.kind}: ")[2] or error.message
+    if cause.startswith("json: cannot unmarshal number"):
+        cause = f"cannot convert float64 to {cause.rpartition(' of type ')[2]}"
+    text = f"failed to convert new object ({_named(call, config)}) to proper version: "
+    return internal_without_reason(f"{text}unable to convert unstructured object to {_kind_text(call)}: {cause}")
 
 
 def _without_managed_fields(obj: Plain) -> Plain:

@@ -20,7 +20,12 @@ __all__ = ["DeleteOptions", "check_preconditions", "delete", "delete_collection"
 Plain = dict[str, Any]
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 _LONGEST_GRACE = 100 * 365 * 24 * 3600  # beyond that the calendar ends
-_POLICIES = ("Foreground", "Background", "Orphan")
+ORPHANS = "Orphan"
+_POLICIES = ("Foreground", "Background", ORPHANS)
+_PODS_STAY = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
+    "propagationPolicy=Orphan to suppress this warning"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +96,14 @@ def _checked(raw: Plain) -> DeleteOptions:
     )
 
 
+def _warn_of_orphans(call: Call, options: DeleteOptions) -> None:
+    if call.kind.default_propagation == ORPHANS and not options.policy:
+        call.warnings.append(_PODS_STAY)
+
+
 def delete(ctx: Context, call: Call) -> Answer:
     options = read_options(call)
+    _warn_of_orphans(call, options)
     stored = ctx.collection(call.kind).objects.get(call.key)
     if stored is None:
         raise call.not_found()
@@ -139,18 +150,20 @@ def _answer(call: Call, stored: Stored, *, gone: bool) -> Answer:
 
 def check_preconditions(call: Call, stored: Stored, options: DeleteOptions) -> None:
     kind, uid = call.kind, stored.obj["metadata"].get("uid", "")
+    group = (kind.stored_as or kind).group
+    named = kind.plural if kind.plural == "namespaces" else kind.kind  # namespaces have a check of their own
     if options.uid and options.uid != uid:
         text = (
             f"the UID in the precondition ({options.uid}) does not match the UID in record ({uid}). "
             "The object might have been deleted and then recreated"
         )
-        raise StatusError.conflict(kind.group, kind.kind, call.name, text)
+        raise StatusError.conflict(group, named, call.name, text)
     if options.version and options.version != str(stored.version):
         text = (
             f"the ResourceVersion in the precondition ({options.version}) does not match the ResourceVersion in record "
             f"({stored.version}). The object might have been modified"
         )
-        raise StatusError.conflict(kind.group, kind.kind, call.name, text)
+        raise StatusError.conflict(group, named, call.name, text)
 
 
 def _graceful(stored: Stored) -> bool:
@@ -162,7 +175,9 @@ def _marked(ctx: Context, call: Call, stored: Stored, options: DeleteOptions) ->
     """The object as deletion leaves it: marked, with the finalizer that the propagation needs. None: nothing to do."""
     meta = stored.obj["metadata"]
     grace = _pod_grace(stored.obj, options.grace) if _graceful(stored) else 0
-    finalizers = _finalizers(meta.get("finalizers") or [], options.policy)
+    default = stored.kind.default_propagation
+    policy = "" if default is None else options.policy or ("" if _says_propagation(meta) else default)
+    finalizers = _finalizers(meta.get("finalizers") or [], policy)
     new_meta = {**meta}
     if finalizers:
         new_meta["finalizers"] = finalizers
@@ -202,6 +217,11 @@ def _pod_grace(pod: Plain, asked: int | None) -> int:
     return 1 if grace < 0 else int(grace)
 
 
+def _says_propagation(meta: Plain) -> bool:
+    """Finalizers that are there decide what happens to dependents where the request does not."""
+    return not {FOREGROUND, ORPHAN}.isdisjoint(meta.get("finalizers") or ())
+
+
 def _finalizers(present: list[str], policy: str) -> list[str]:
     if not policy:
         return present
@@ -215,6 +235,7 @@ def _finalizers(present: list[str], policy: str) -> list[str]:
 
 def delete_collection(ctx: Context, call: Call) -> Answer:
     options = read_options(call)
+    _warn_of_orphans(call, options)
     selection = parse_selection(call.kind, call.version, call.option("labelSelector"), call.option("fieldSelector"))
     collection = ctx.collection(call.kind)
     deleted: list[Stored] = []
@@ -225,7 +246,7 @@ def delete_collection(ctx: Context, call: Call) -> Answer:
         one = _for_item(call, stored)
         answer = delete_stored(ctx, one, stored, options)
         version = max(version, answer.version)
-        deleted.append(answer.stored or stored)
+        deleted.append(stored)  # as it was found
     return Answer(200, listing=Listing(deleted, version), version=version)
 
 

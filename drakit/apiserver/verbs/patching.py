@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from drakit.api import schema, strategy
+from drakit.api import registry, schema, strategy
 from drakit.api.errors import FieldError, StatusError
 from drakit.apiserver import bodies, patches
 from drakit.apiserver.call import NOTHING, Answer, Call, check_write_options
@@ -38,6 +38,7 @@ _STATUS_PARTS = (*_PARTS, "metadata")
 def patch(ctx: Context, call: Call) -> Answer:
     media = media_type(call.content_type)
     if media not in (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY):
+        call.warnings.clear()  # refused before anyone looks at the version
         raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     dry_run, validation = _options(call, media)
     if media == APPLY:
@@ -137,12 +138,17 @@ def decode_patched(call: Call, patched: Plain, validation: str, stored: Plain | 
     if managed is not None:
         rest = {name: value for name, value in patched["metadata"].items() if name != "managedFields"}
         patched = {**patched, "metadata": rest}
-    if patched.get("kind") != kind.kind:
-        version = patched.get("apiVersion")
-        text = f'no kind "{patched.get("kind")}" is registered for version "{version}" in scheme "pkg/api/legacyscheme/scheme.go:30"'
+    version = _version_of(call, patched)
+    if version is None:
+        text = (
+            f'no kind "{patched.get("kind")}" is registered for version "{patched.get("apiVersion")}" in scheme '
+            '"pkg/api/legacyscheme/scheme.go:30"'
+        )
         raise _unfit(whole, text)
+    if version != call.version:  # the patch says that the object is of another version: so it is read
+        kept, patched = {}, {**whole, "metadata": patched["metadata"]}
     try:
-        decoded = strategy.decode(kind, call.version, patched)
+        decoded = strategy.decode(kind, version, patched)
     except StatusError as error:
         if error.code != 400:
             raise
@@ -163,6 +169,15 @@ def decode_patched(call: Call, patched: Plain, validation: str, stored: Plain | 
     if managed is not None:
         obj["metadata"]["managedFields"] = managed
     return obj
+
+
+def _version_of(call: Call, patched: Plain) -> str | None:
+    """The version in which to read the result; None when there is no such kind."""
+    api_version, kind = patched.get("apiVersion"), patched.get("kind")
+    if kind == call.kind.kind and (not api_version or api_version == call.kind.api_version(call.version)):
+        return call.version
+    found = registry.by_api_version(str(api_version), str(kind))
+    return found[1] if found is not None and found[0] == call.kind else None
 
 
 def _untouched_managers(meta: Any, stored: Plain | None) -> Any:

@@ -88,10 +88,12 @@ def _at(collection: Collection, version: int, namespace: str) -> list[Stored]:
 def _page(items: Sequence[Stored], selection: Selection, limit: int, version: int, start: str = "") -> Listing:
     if start:
         items = items[bisect_left([item.key for item in items], start) :]
+    last = items[-1] if items else None
     if not selection.everything:
         matches = selection.matches
         items = [item for item in items if matches(item.obj)]
-    if limit <= 0 or len(items) <= limit:
+    # There may be more as long as anything follows, whether it matches or not: nobody has looked.
+    if limit <= 0 or len(items) < limit or items[limit - 1] is last:
         return Listing(items, version)
     page = items[:limit]
     remaining = len(items) - limit if selection.everything else None

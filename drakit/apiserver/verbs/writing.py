@@ -22,6 +22,8 @@ __all__ = ["check_name", "create", "replace", "store_new", "update"]
 Plain = dict[str, Any]
 _NAME_ATTEMPTS = 8
 _MAX_BASE = 58
+# Where Kubernetes keeps kinds whose name has changed since; clients see it in one message.
+_STORED_UNDER = {"nodes": "minions", "services": "services/specs", "endpoints": "services/endpoints"}
 
 
 def create(ctx: Context, call: Call) -> Answer:
@@ -62,6 +64,7 @@ def store_new(
     obj["metadata"].pop("managedFields", None)
     obj, warnings = strategy.create(kind, obj, ctx.write_context(call.version, now, attributes), owned=True)
     call.warnings.extend(warnings)
+    call.name = str(obj["metadata"].get("name") or "")
     if managed:
         obj["metadata"]["managedFields"] = managed
     else:
@@ -75,7 +78,7 @@ def store_new(
     if dry_run:
         if given_version:
             obj["metadata"]["resourceVersion"] = given_version
-        return Answer(201, stored=Stored(kind, key, obj, 0))
+        return Answer(201, stored=Stored(kind.stored_as or kind, key, obj, 0))
     if given_version not in (None, "", "0"):
         raise internal_without_reason("resourceVersion should not be set on objects to be created")
     stored = ctx.store.put(collection, key, obj, None)
@@ -128,7 +131,7 @@ def check_uid(call: Call, obj: Plain, old: Stored) -> None:
     """A uid in the body of a PUT is a precondition."""
     given, uid = obj["metadata"].get("uid"), old.obj["metadata"]["uid"]
     if given and given != uid:
-        where = f"/registry/{call.kind.plural}/{old.key}"
+        where = f"/registry/{_STORED_UNDER.get(call.kind.plural, call.kind.plural)}/{old.key}"
         text = (
             f"StorageError: invalid object, Code: 4, Key: {where}, ResourceVersion: 0, AdditionalErrorMsg: "
             f"Precondition failed: UID in precondition: {given}, UID in object meta: {uid}"
@@ -175,7 +178,7 @@ def commit(ctx: Context, call: Call, new: Plain, old: Stored, *, dry_run: bool) 
     if new == old.obj:
         return Answer(200, stored=old, version=old.version)
     if dry_run:
-        return Answer(200, stored=Stored(call.kind, old.key, new, old.version))
+        return Answer(200, stored=Stored(old.kind, old.key, new, old.version))
     if ready_to_go(new):
         gone = ctx.store.remove(collection, old, new)
         return Answer(200, stored=gone, version=gone.version)
