@@ -37,7 +37,7 @@ _COUNTED = (
     StatefulSet,
     DaemonSet,
 )
-_BATCH = 0.1  # many changes are written together
+_BATCH = 0.1  # seconds from one write to the next: the first of many changes is written at once, the others together
 _DISCOVER = "resources"  # the queue key for looking at what the server serves
 
 
@@ -87,11 +87,12 @@ class QuotaController:
     name = "resourcequota-controller"
 
     def __init__(self, context: Context) -> None:
-        self._client, self._informers = context.client, context.informers
+        self._client, self._informers, self._clock = context.client, context.informers, context.clock
         self._served = Served(context.client, context.gates)
         self.loop = ControlLoop("resource_quota", self.reconcile, context, workers=5)
         informers = context.informers
         self._tallies: dict[str, dict[str, Tally]] = {}  # namespace -> quota -> its sum
+        self._wrote: dict[str, float] = {}  # quota -> when its status was last written
         self._extended: dict[str, str] = {}  # DeviceClass -> extendedResourceName
         self._quotas = informers.plain(ResourceQuota)
         self._classes = informers.plain(DeviceClass)
@@ -116,14 +117,17 @@ class QuotaController:
                 return
             for key, tally in self._tallies.get(namespace(obj), {}).items():
                 if tally.counts(resource) and tally.put(resource, obj, self._extended, self._pod_of(resource, obj)):
-                    self.loop.add_after(key, _BATCH)
+                    self._changed(key)
 
         def remove(obj: Plain) -> None:
             for key, tally in self._tallies.get(namespace(obj), {}).items():
                 if tally.remove(resource, obj):
-                    self.loop.add_after(key, _BATCH)
+                    self._changed(key)
 
         informer.add_handler(put, lambda _, new: put(new), remove)
+
+    def _changed(self, key: str) -> None:
+        self.loop.add_after(key, self._wrote.get(key, -_BATCH) + _BATCH - self._clock.monotonic())
 
     def _pod_of(self, resource: Resource, obj: Plain) -> Mapping[str, Any] | None:
         if resource.plural != "resourceclaims":
@@ -162,11 +166,12 @@ class QuotaController:
         if spec(old) != spec(new):
             self._count_anew(new)
         elif status(old) != status(new):
-            self.loop.add_after(key_of(new), _BATCH)
+            self._changed(key_of(new))
 
     def _quota_removed(self, quota: Plain) -> None:
         known = self._tallies.get(namespace(quota), {})
         known.pop(key_of(quota), None)
+        self._wrote.pop(key_of(quota), None)
         if not known:
             self._tallies.pop(namespace(quota), None)
 
@@ -196,6 +201,7 @@ class QuotaController:
         patch = status_patch(status(quota), new)
         if patch is not None:
             # Admission writes this status too: never over a number that we have not seen.
+            self._wrote[key] = self._clock.monotonic()
             patch["metadata"] = {"resourceVersion": quota["metadata"]["resourceVersion"], "uid": uid(quota)}
             self._quotas.observe(
                 await self._client.patch_plain(

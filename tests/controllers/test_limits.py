@@ -234,3 +234,25 @@ def test_quota_counts_kinds_that_are_seldom_limited(play) -> None:
         assert used["count/poddisruptionbudgets.policy"] == "1"
 
     play(story, "resourcequota-controller")
+
+
+def test_first_of_many_changes_shows_in_a_quota_at_once_and_the_others_together(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(
+            {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": "50"}}}
+        )
+        await cluster.settle(1)
+        await cluster.create(make.pod("p"))
+        await cluster.settle()
+        first = await cluster.get(ResourceQuota, "q")
+        assert first["status"]["used"] == {"pods": "1"}
+        for number in range(9):
+            await cluster.create(make.pod(f"p{number}"))
+            await cluster.settle()
+        assert (await cluster.get(ResourceQuota, "q"))["metadata"]["resourceVersion"] == first["metadata"][
+            "resourceVersion"
+        ]
+        await cluster.settle(0.2)
+        assert (await cluster.get(ResourceQuota, "q"))["status"]["used"] == {"pods": "10"}
+
+    play(story, "resourcequota-controller")
