@@ -9,15 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from lightkube.models.core_v1 import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+
+from drakit.api.errors import FieldError
+from drakit.api.formats import label_key, label_value
 
 __all__ = ["Placement", "PlacementError", "parse_placement"]
 
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
-_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]\Z")
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
+_FIELD_OPERATORS = ("In", "NotIn")
 
 
 class PlacementError(ValueError):
@@ -70,7 +71,10 @@ class _Term:
     fields: tuple[_Requirement, ...]
 
     def matches(self, labels: Mapping[str, str], fields: Mapping[str, str]) -> bool:
-        return all(r.matches(labels) for r in self.labels) and all(_field_matches(r, fields) for r in self.fields)
+        # A node without a name has no fields, and then they do not matter.
+        return all(r.matches(labels) for r in self.labels) and (
+            not fields or all(_field_matches(r, fields) for r in self.fields)
+        )
 
 
 def _field_matches(requirement: _Requirement, fields: Mapping[str, str]) -> bool:
@@ -95,7 +99,7 @@ class Placement:
         if self.all_nodes:
             return True
         if self.error:
-            raise PlacementError(f"failed to parse node selector: {self.error}")
+            raise PlacementError(self.error)
         name = (node.metadata.name if node.metadata is not None else None) or ""
         labels: Mapping[str, str] = (node.metadata.labels if node.metadata is not None else None) or {}
         fields = {"metadata.name": name} if name else {}
@@ -114,82 +118,81 @@ def parse_placement(node_name: str | None, all_nodes: bool | None, selector: Nod
     if not node_name and not all_nodes and selector is None:
         return None
     terms: list[_Term] = []
+    errors: list[FieldError] = []
+    for i, term in enumerate((selector.nodeSelectorTerms if selector is not None else None) or ()):
+        # An empty term selects nothing.
+        if term.matchExpressions or term.matchFields:
+            terms.append(_parse_term(term, f"nodeSelectorTerms[{i}]", errors))
     error = ""
-    if selector is not None:
-        try:
-            terms = [
-                _parse_term(term, f"nodeSelectorTerms[{i}]")
-                for i, term in enumerate(selector.nodeSelectorTerms or ())
-                if _has(term)
-            ]
-        except PlacementError as exc:
-            error = str(exc)
+    if selector is not None and errors:
+        terms = []
+        error = f"failed to parse node selector {_go_text(selector)}: {_all_of(errors)}"
     return Placement(node_name or "", bool(all_nodes), selector, tuple(terms), error)
 
 
-def _has(term: NodeSelectorTerm) -> bool:
-    # An empty term selects nothing.
-    return bool(term.matchExpressions or term.matchFields)
+def _all_of(errors: Sequence[FieldError]) -> str:
+    texts = list(dict.fromkeys(str(error) for error in errors))
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
-def _parse_term(term: NodeSelectorTerm, path: str) -> _Term:
+def _parse_term(term: NodeSelectorTerm, path: str, errors: list[FieldError]) -> _Term:
+    for i, requirement in enumerate(term.matchExpressions or ()):
+        errors += _label_errors(requirement, f"{path}.matchExpressions[{i}]")
+    for i, requirement in enumerate(term.matchFields or ()):
+        errors += _field_errors(requirement, f"{path}.matchFields[{i}]")
     return _Term(
-        labels=tuple(
-            _label_requirement(r, f"{path}.matchExpressions[{i}]") for i, r in enumerate(term.matchExpressions or ())
-        ),
-        fields=tuple(_field_requirement(r, f"{path}.matchFields[{i}]") for i, r in enumerate(term.matchFields or ())),
+        labels=tuple(_requirement(requirement) for requirement in term.matchExpressions or ()),
+        fields=tuple(_requirement(requirement) for requirement in term.matchFields or ()),
     )
 
 
-def _label_requirement(requirement: NodeSelectorRequirement, path: str) -> _Requirement:
-    operator, values = requirement.operator, tuple(requirement.values or ())
+def _requirement(requirement: NodeSelectorRequirement) -> _Requirement:
+    return _Requirement(requirement.key, requirement.operator, tuple(requirement.values or ()))
+
+
+def _label_errors(requirement: NodeSelectorRequirement, path: str) -> list[FieldError]:
+    operator, values = requirement.operator, requirement.values or ()
     if operator not in _OPERATORS:
-        supported = ", ".join(f'"{name}"' for name in _OPERATORS)
-        raise PlacementError(f'{path}.operator: Unsupported value: "{operator}": supported values: {supported}')
-    _check_key(requirement.key, path)
+        return [FieldError.not_supported(f"{path}.operator", operator, _OPERATORS)]
+    errors = []
+    found = label_key(requirement.key)
+    if found:
+        errors.append(FieldError.invalid(f"{path}.key", requirement.key, "; ".join(found)))
     if operator in ("In", "NotIn") and not values:
-        raise PlacementError(
-            f"{path}.values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"
-        )
+        detail = "for 'in', 'notin' operators, values set can't be empty"
+        errors.append(FieldError.invalid(f"{path}.values", requirement.values, detail))
     if operator in ("Exists", "DoesNotExist") and values:
-        raise PlacementError(
-            f"{path}.values: Invalid value: {_go_list(values)}: values set must be empty for exists and does not exist"
-        )
+        detail = "values set must be empty for exists and does not exist"
+        errors.append(FieldError.invalid(f"{path}.values", values, detail))
     if operator in ("Gt", "Lt"):
         if len(values) != 1:
-            raise PlacementError(
-                f"{path}.values: Invalid value: {_go_list(values)}: for 'Gt', 'Lt' operators, exactly one value is required"
-            )
-        try:
-            _int64(values[0])
-        except ValueError:
-            raise PlacementError(
-                f"{path}.values[0]: Invalid value: \"{values[0]}\": for 'Gt', 'Lt' operators, the value must be an integer"
-            ) from None
+            detail = "for 'Gt', 'Lt' operators, exactly one value is required"
+            errors.append(FieldError.invalid(f"{path}.values", requirement.values, detail))
+        detail = "for 'Gt', 'Lt' operators, the value must be an integer"
+        errors += [
+            FieldError.invalid(f"{path}.values[{i}]", v, detail) for i, v in enumerate(values) if not _is_int64(v)
+        ]
     for i, value in enumerate(values):
-        if value and (len(value) > 63 or not _NAME.match(value)):
-            raise PlacementError(
-                f'{path}.values[{i}][{requirement.key}]: Invalid value: "{value}": not a valid label value'
-            )
-    return _Requirement(requirement.key, operator, values)
+        found = label_value(value)
+        if found:
+            errors.append(FieldError.invalid(f"{path}.values[{i}][{requirement.key}]", value, "; ".join(found)))
+    return errors
 
 
-def _check_key(key: str, path: str) -> None:
-    prefix, slash, name = key.rpartition("/")
-    good = len(name) <= 63 and _NAME.match(name)
-    if slash:
-        good = good and len(prefix) <= 253 and _SUBDOMAIN.match(prefix)
-    if not good:
-        raise PlacementError(f'{path}.key: Invalid value: "{key}": not a qualified label name')
+def _field_errors(requirement: NodeSelectorRequirement, path: str) -> list[FieldError]:
+    if requirement.operator not in _FIELD_OPERATORS:
+        return [FieldError.not_supported(f"{path}.operator", requirement.operator, _FIELD_OPERATORS)]
+    if len(requirement.values or ()) != 1:
+        return [FieldError.invalid(f"{path}.values", requirement.values, "must have one element")]
+    return []
 
 
-def _field_requirement(requirement: NodeSelectorRequirement, path: str) -> _Requirement:
-    operator, values = requirement.operator, tuple(requirement.values or ())
-    if operator not in ("In", "NotIn"):
-        raise PlacementError(f'{path}.operator: Unsupported value: "{operator}": supported values: "In", "NotIn"')
-    if len(values) != 1:
-        raise PlacementError(f"{path}.values: Invalid value: {_go_list(values)}: must have one element")
-    return _Requirement(requirement.key, operator, values)
+def _is_int64(text: str) -> bool:
+    try:
+        _int64(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _int64(text: str) -> int:
@@ -201,5 +204,19 @@ def _int64(text: str) -> int:
     return value
 
 
-def _go_list(values: Sequence[Any]) -> str:
-    return "[" + ",".join(f'"{value}"' for value in values) + "]"
+def _go_text(selector: NodeSelector) -> str:
+    """The selector as Kubernetes prints it in messages."""
+    terms = "".join(
+        f"NodeSelectorTerm{{MatchExpressions:{_go_requirements(term.matchExpressions)},"
+        f"MatchFields:{_go_requirements(term.matchFields)},}},"
+        for term in selector.nodeSelectorTerms or ()
+    )
+    return f"&NodeSelector{{NodeSelectorTerms:[]NodeSelectorTerm{{{terms}}},}}"
+
+
+def _go_requirements(requirements: Sequence[NodeSelectorRequirement] | None) -> str:
+    texts = "".join(
+        f"NodeSelectorRequirement{{Key:{r.key},Operator:{r.operator},Values:[{' '.join(r.values or ())}],}},"
+        for r in requirements or ()
+    )
+    return f"[]NodeSelectorRequirement{{{texts}}}"
