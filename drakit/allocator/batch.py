@@ -345,6 +345,8 @@ class _Index:
         return min(sum(count for count in counts if count > 0), MAX_RESULTS)
 
     def _skips(self, node: Node) -> bool:
+        if not self._features.newest:
+            return True
         declared = (node.status.declaredFeatures if node.status is not None else None) or ()
         return self._features.OptionalNodeOperations and _DECLARED in declared
 
@@ -356,12 +358,7 @@ class _Index:
         cls = inventory.classes.get(spec.deviceClassName)
         if cls is None or any(selector.cel is None for selector in spec.selectors or ()):
             return None
-        selection = inventory.selections.of(
-            class_expressions(cls),
-            expressions(spec.selectors),
-            lists=features.ListTypeAttributes,
-            consumable=features.ConsumableCapacity,
-        )
+        selection = inventory.selections.of(class_expressions(cls), expressions(spec.selectors), features)
         capacity = None
         if features.ConsumableCapacity:
             requests = (spec.capacity.requests if spec.capacity is not None else None) or {}

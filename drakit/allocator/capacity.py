@@ -99,7 +99,7 @@ def _round_up(request: Quantity, policy: Policy, fractional: bool) -> Quantity:
             raise _Unrepresentable(f"request {request} is not a representable milli value")
         low, step, wanted = policy.minimum.milli_value(), policy.step.milli_value(), request.milli_value()
         rounded = low + step * -((low - wanted) // step)
-        if rounded > _INT64_MAX:
+        if rounded > _INT64_MAX or low < 0:
             raise _Unrepresentable(f"rounding request {request} up to the next step passes the milli-value range")
         whole, rest = divmod(rounded, 1000)
         return Quantity.milli(rounded, policy.step.format) if rest else Quantity.of(whole, policy.step.format)

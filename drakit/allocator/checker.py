@@ -213,12 +213,7 @@ class _Checker:
         cls = self._inventory.classes.get(spec.deviceClassName)
         if cls is None:
             return True  # the class may be gone by now; the allocation stays
-        selection = self._inventory.selections.of(
-            class_expressions(cls),
-            expressions(spec.selectors),
-            lists=self._features.ListTypeAttributes,
-            consumable=self._features.ConsumableCapacity,
-        )
+        selection = self._inventory.selections.of(class_expressions(cls), expressions(spec.selectors), self._features)
         return selection.verdict(shape)
 
     def _requests(

@@ -42,6 +42,21 @@ class Features:
     PartitionableDevices: bool = True
     PrioritizedList: bool = True
 
+    # Upstream has three allocators and takes the first that knows all features that are on.
+
+    @property
+    def oldest(self) -> bool:
+        """Upstream's "stable" allocator does the work. It knows no distinctAttribute and no order among slices."""
+        newer = self.ConsumableCapacity or self.DeviceBindingAndStatus or self.FractionalCapacityRange
+        return not newer and not self.newest
+
+    @property
+    def newest(self) -> bool:
+        """Upstream's "experimental" allocator does the work: the only one that looks at skipNodeOperations."""
+        return (
+            self.CompatibilityGroups or self.DerivedAttributes or self.ListTypeAttributes or self.OptionalNodeOperations
+        )
+
     @classmethod
     def of(cls, *names: str) -> Features:
         """Exactly these on, all others off."""

@@ -14,16 +14,17 @@ from lightkube.models.resource_v1 import DeviceClass, DeviceTaintRule, ResourceS
 
 from drakit.allocator.devices import Interner, PoolKey, SliceRecord, Taint
 from drakit.allocator.features import Features
-from drakit.allocator.pools import Layouts, NodeView, Pool, PoolView
+from drakit.allocator.pools import OK, Layouts, NodeView, Pool, PoolView
 from drakit.allocator.selection import Selections
 
 __all__ = ["Inventory"]
 
 _LOG_LIMIT = 100_000
+_NO_STRAYS: Mapping[PoolKey, PoolView] = {}
 
 
 class _CachedView:
-    __slots__ = ("labels", "local", "pools", "shared", "view")
+    __slots__ = ("labels", "local", "pools", "shared", "strays", "view")
 
     def __init__(
         self,
@@ -32,12 +33,14 @@ class _CachedView:
         local: int,
         shared: int,
         pools: dict[PoolKey, tuple[int, PoolView | None]],
+        strays: Mapping[PoolKey, PoolView],
     ) -> None:
         self.view = view
         self.labels = labels
         self.local = local
         self.shared = shared
         self.pools = pools
+        self.strays = strays
 
 
 class Inventory:
@@ -59,6 +62,8 @@ class Inventory:
         self._shared: dict[PoolKey, int] = {}  # pools with slices that are not bound to a node
         self._local_versions: dict[str, int] = {}
         self._shared_version = 0
+        self._version = 0  # of all slices
+        self._strays: dict[Features, tuple[int, dict[PoolKey, PoolView]]] = {}
         self._views: dict[Features, dict[str, _CachedView]] = {}
         self._removals = 0
 
@@ -111,6 +116,7 @@ class Inventory:
             del counts[record.pool_key]
 
     def _touch(self, pool: Pool, node_name: str) -> None:
+        self._version += 1
         # A slice on one node can complete or retire the pool for all nodes that have a part of it.
         for name in {node_name, *pool.node_names()}:
             if name:
@@ -207,8 +213,9 @@ class Inventory:
         local, shared = self._local_versions.get(name, 0), self._shared_version
         views = self._views.setdefault(features, {})
         cached = views.get(name)
+        strays = self._strays_for(features) if features.oldest else _NO_STRAYS
         if cached is not None:
-            fresh = cached.local == local and cached.shared == shared
+            fresh = cached.local == local and cached.shared == shared and cached.strays is strays
             if fresh and (not self._shared or cached.labels == labels):
                 return cached.view
         known = cached.pools if cached is not None and cached.labels == labels else {}
@@ -220,15 +227,32 @@ class Inventory:
                 pools[key] = before
             elif key not in pools:
                 pools[key] = (pool.version, pool.view(node, name, features, self.layouts))
-        view = NodeView(node, name, [pool_view for _, pool_view in pools.values() if pool_view is not None])
-        views[name] = _CachedView(view, dict(labels), local, shared, pools)
+        seen = [pool_view for _, pool_view in pools.values() if pool_view is not None]
+        view = NodeView(node, name, [*seen, *(stray for key, stray in strays.items() if key not in pools)])
+        views[name] = _CachedView(view, dict(labels), local, shared, pools, strays)
         return view
+
+    def _strays_for(self, features: Features) -> Mapping[PoolKey, PoolView]:
+        """Pools of other nodes that the oldest allocator stumbles over: it takes all counters to be of interest."""
+        known = self._strays.get(features)
+        if known is not None and known[0] == self._version:
+            return known[1]
+        found = {}
+        for key, pool in self.pools.items():
+            view = pool.unreached(features, self.layouts)
+            if view is not None and view.status != OK:
+                found[key] = view
+        if known is not None and known[1] == found:
+            found = known[1]
+        self._strays[features] = (self._version, found)
+        return found
 
     def with_pool_complete(self, key: PoolKey) -> Inventory:
         """A copy, for trying out, in which the pool's published slices are all there are."""
         other = copy.copy(self)
         other.pools = {**self.pools, key: self.pools[key].completed()}
         other._views = {}
+        other._strays = {}
         return other
 
     def local_pools(self, node_name: str) -> Mapping[PoolKey, int]:

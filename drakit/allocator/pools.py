@@ -15,7 +15,7 @@ from lightkube.models.core_v1 import Node
 
 from drakit.allocator.devices import Consumption, PoolKey, Shape, SliceRecord, Traits
 from drakit.allocator.features import Features
-from drakit.allocator.placement import PlacementError
+from drakit.allocator.placement import Placement, PlacementError
 
 __all__ = ["GatherError", "Layout", "Layouts", "NodeView", "Pool", "PoolView"]
 
@@ -31,8 +31,9 @@ _Part = tuple[tuple[str, ...], tuple[Shape, ...], tuple[Traits, ...], tuple[str,
 class GatherError(Exception):
     """A slice whose node selection cannot be evaluated: fatal for the attempt."""
 
-    def __init__(self, slice_name: str, detail: str) -> None:
-        super().__init__(f"gather pool information: failed to perform node selection for slice {slice_name}: {detail}")
+    def __init__(self, slice_name: str, detail: str, device: str = "") -> None:
+        where = f"device {device} in slice {slice_name}" if device else f"slice {slice_name}"
+        super().__init__(f"gather pool information: failed to perform node selection for {where}: {detail}")
         self.slice_name = slice_name
 
 
@@ -161,6 +162,14 @@ class Pool:
         """Nodes that slices of the pool are bound to; "" for those that are bound to none."""
         return iter({record.node_name for record in self.slices.values()})
 
+    def unreached(self, features: Features, layouts: Layouts) -> PoolView | None:
+        """What the oldest allocator sees of the pool on a node that none of its devices are for: the counters."""
+        found: list[SliceRecord] = []
+        for record in self.slices.values():
+            if record.has_counters and features.PartitionableDevices:
+                found = _newest(found, record)
+        return self._known(found, features, layouts)
+
     def _candidates(self, node_name: str) -> list[SliceRecord]:
         if self._by_node is None:
             self._by_node = {}
@@ -170,7 +179,9 @@ class Pool:
 
     def view(self, node: Node, node_name: str, features: Features, layouts: Layouts) -> PoolView | None:
         """None when no slice of the pool concerns the node, or the pool is being replaced by a newer generation."""
-        relevant = self._relevant(node, node_name, features)
+        return self._known(self._relevant(node, node_name, features), features, layouts)
+
+    def _known(self, relevant: list[SliceRecord], features: Features, layouts: Layouts) -> PoolView | None:
         if not relevant:
             return None
         key = (features, tuple(record.name for record in relevant))
@@ -180,17 +191,14 @@ class Pool:
 
     def _relevant(self, node: Node, node_name: str, features: Features) -> list[SliceRecord]:
         found: list[SliceRecord] = []
-        for record in self._candidates(node_name):
+        oldest = features.oldest
+        for record in self.slices.values() if oldest else self._candidates(node_name):
             if not features.PartitionableDevices and (record.per_device_is_set or record.has_counters):
                 continue
             if not features.CompatibilityGroups and record.uses_groups:
                 continue
-            if not _reaches(record, node):
-                continue
-            if found and record.generation > found[0].generation:
-                found = [record]
-            elif not found or record.generation == found[0].generation:
-                found.append(record)
+            if (oldest and record.has_counters) or _reaches(record, node):
+                found = _newest(found, record)
         return found
 
     def _build(self, relevant: list[SliceRecord], features: Features, layouts: Layouts) -> PoolView | None:
@@ -207,21 +215,38 @@ class Pool:
             ]
             if len(everything) != wanted:
                 return PoolView(self.key, INCOMPLETE, layouts.of([]))
-        relevant = sorted(relevant, key=lambda record: record.name.encode())
+        if not features.oldest:  # which takes them as they come
+            relevant = sorted(relevant, key=lambda record: record.name.encode())
         names = {record.name for record in relevant}
         elsewhere = [record for record in everything if record.name not in names]
         return _build_view(self.key, relevant, elsewhere, features, layouts)
 
 
+def _newest(found: list[SliceRecord], record: SliceRecord) -> list[SliceRecord]:
+    """Slices of the highest generation seen so far, with this one if it is of that."""
+    if found and record.generation > found[0].generation:
+        return [record]
+    if not found or record.generation == found[0].generation:
+        found.append(record)
+    return found
+
+
 def _reaches(record: SliceRecord, node: Node) -> bool:
-    try:
-        if record.placement is not None:
-            return record.placement.matches(node)
-        if record.per_device:
-            return any(t.placement is not None and t.placement.matches(node) for t in record.traits)
-    except PlacementError as error:
-        raise GatherError(record.name, str(error)) from error
+    if record.placement is not None:
+        return _matches(record.placement, node, record.name)
+    if record.per_device:
+        return any(
+            traits.placement is not None and _matches(traits.placement, node, record.name, device)
+            for device, traits in zip(record.names, record.traits, strict=True)
+        )
     return False  # nothing known is set: a future kind of placement
+
+
+def _matches(placement: Placement, node: Node, slice_name: str, device: str = "") -> bool:
+    try:
+        return placement.matches(node)
+    except PlacementError as error:
+        raise GatherError(slice_name, str(error), device) from error
 
 
 def _build_view(
@@ -239,7 +264,9 @@ def _build_view(
         return PoolView(key, INVALID, layouts.of([]), reason=reason)
     view = PoolView(key, OK, layouts.of(devices))
     view.slices = devices
-    view.has_binding = any(t.binding_conditions is not None for record in devices for t in record.traits)
+    view.has_binding = not features.oldest and any(
+        t.binding_conditions is not None for record in devices for t in record.traits
+    )
     if partitionable:
         view.counters = counters
         view.others = [

@@ -189,7 +189,8 @@ class Problem:
             )
         constraints = []
         for number, constraint in enumerate(constraints_of(claim)):
-            if constraint.matchAttribute is None and constraint.distinctAttribute is None:
+            known = constraint.distinctAttribute is not None and not self.features.oldest
+            if constraint.matchAttribute is None and not known:
                 raise Fatal(
                     f"claim {name}, constraint #{number}: empty constraint (unsupported constraint type?)",
                     "constraint-type",
@@ -212,8 +213,8 @@ class Problem:
                 claim=claim,
                 request=request.name,
             )
-        if self.features.ConsumableCapacity:
-            return
+        if self.features.ConsumableCapacity or self.features.oldest:
+            return  # the oldest allocator has never heard of capacity requests
         candidates: list[tuple[str, str, Any]] = [("request", request.name, request.exactly)]
         candidates += [("subrequest", sub.name, sub) for sub in request.firstAvailable or ()]
         for word, name, spec in candidates:
@@ -287,12 +288,7 @@ class Problem:
             raise Fatal(f"{where}: unsupported count mode {spec.allocationMode}", "request-type", **names)
 
     def _selection(self, cls: DeviceClass, spec: ExactDeviceRequest | DeviceSubRequest) -> Selection:
-        return self.inventory.selections.of(
-            class_expressions(cls),
-            expressions(spec.selectors),
-            lists=self.features.ListTypeAttributes,
-            consumable=self.features.ConsumableCapacity,
-        )
+        return self.inventory.selections.of(class_expressions(cls), expressions(spec.selectors), self.features)
 
     # Candidates
 
@@ -367,6 +363,9 @@ class Problem:
 
     @property
     def skips_node_operations(self) -> bool:
+        """Whether devices that need no node operations can be had here."""
+        if not self.features.newest:
+            return True
         declared = (self.node.status.declaredFeatures if self.node.status is not None else None) or ()
         return self.features.OptionalNodeOperations and _DECLARED in declared
 
@@ -424,7 +423,8 @@ class Problem:
                     elements[shape] = self._elements(alternative, constraint, shape)
                 found = elements[shape]
                 if found is None:
-                    missing |= 1 << number
+                    # A fault in an earlier constraint is met first.
+                    missing |= 1 << number & ~doubtful
                 elif isinstance(found, DerivedFault):
                     doubtful |= 1 << number
                 else:
@@ -435,7 +435,7 @@ class Problem:
         if not alternative.all_mode:
             # In mode All the same finding is a fatal error, found during the search.
             alternative.mask &= ~missing
-        alternative.doubtful = doubtful & ~missing
+        alternative.doubtful = doubtful
 
     def _elements(
         self, alternative: Alternative, constraint: Constraint, shape: Shape

@@ -74,7 +74,7 @@ def _result(problem: Problem, claim: ResourceClaim, choice: Choice, position: in
         )
         if choice.consumed.texts:
             result["consumedCapacity"] = dict(choice.consumed.texts)
-    if record.skip_node_operations:
+    if problem.features.OptionalNodeOperations and record.skip_node_operations:
         result["skipNodeOperations"] = list(record.skip_node_operations)
     return result
 
@@ -125,7 +125,7 @@ def _node_selector(problem: Problem, claim: ResourceClaim, choices: Sequence[Cho
         pool, index = problem.view.locate(choice.number)
         traits = pool.layout.traits[index]
         node_name, selector = _placement(pool.slices[pool.layout.slice_of[index]], traits)
-        if node_name or traits.binds_to_node:
+        if node_name or (traits.binds_to_node and not problem.features.oldest):
             here = {"key": "metadata.name", "operator": "In", "values": [problem.view.node_name]}
             return {"nodeSelectorTerms": [{"matchFields": [here]}]}
         terms = (selector.nodeSelectorTerms if selector is not None else None) or ()

@@ -200,7 +200,7 @@ class Search:
                 mask &= sharing
             else:
                 for element in state:
-                    mask &= ~groups.get(element, 0)
+                    mask &= ~groups.get(element, 0) | alternative.doubtful
         return mask
 
     def _shared_again(self) -> int:
@@ -295,6 +295,11 @@ class Search:
             or (self.blocked & bit and not self._shared_again() & bit)
         ):
             return False
+        consumed = self._consumed(alternative, number) if shareable or alternative.all_mode else None
+        fits = consumed is None or consumed.fits(self.held_capacity(number), *self.shares.get(number, ()))
+        # What mode All cannot have because of a constraint is an error, whatever is left of the device.
+        if not fits and not alternative.all_mode:
+            return False
         if not self._add_to_constraints(alternative, number):
             if alternative.all_mode:
                 device = self.problem.view.device_id(number)
@@ -308,15 +313,10 @@ class Search:
                     device=device,
                 )
             return False
-        consumed = None
-        if alternative.capacity is not None and (shareable or alternative.all_mode):
-            verdict = alternative.capacity.verdict(self.problem.shapes[number])
-            assert isinstance(verdict, Consumed)
-            held = self.held_capacity(number) if self.problem.shared & bit else {}
-            if not verdict.fits(held, *self.shares.get(number, ())):
-                self._remove_from_constraints(alternative)
-                return False
-            consumed = verdict if shareable else None
+        if not fits:
+            self._remove_from_constraints(alternative)
+            return False
+        consumed = consumed if shareable else None
         claim_index = alternative.slot.claim_index
         undo: CountersUndo | None = None
         counters = self.counters_of.get(number)
@@ -353,6 +353,13 @@ class Search:
             for mask in self.taken:
                 self.taken_any |= mask
         self._remove_from_constraints(frame.alternative)
+
+    def _consumed(self, alternative: Alternative, number: int) -> Consumed | None:
+        if alternative.capacity is None:
+            return None
+        verdict = alternative.capacity.verdict(self.problem.shapes[number])
+        assert isinstance(verdict, Consumed)
+        return verdict
 
     def held_capacity(self, number: int) -> dict[str, int]:
         if not self.problem.shared >> number & 1:

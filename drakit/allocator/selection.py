@@ -13,6 +13,7 @@ from typing import Any
 
 from drakit.allocator.capacity import CapacityRule
 from drakit.allocator.devices import Shape
+from drakit.allocator.features import Features
 from drakit.allocator.pools import Layout
 from drakit.allocator.reads import Reads, projection, reads_of
 from drakit.api.gates import FeatureGates
@@ -40,12 +41,22 @@ class Fault:
 class Selection:
     """One pair of selector lists and what it says about every shape and layout seen so far."""
 
-    __slots__ = ("_compiled", "_gates", "_layouts", "_reads", "_verdicts", "class_expressions", "expressions")
+    __slots__ = (
+        "_compiled",
+        "_gates",
+        "_layouts",
+        "_reads",
+        "_sees_sharing",
+        "_verdicts",
+        "class_expressions",
+        "expressions",
+    )
 
-    def __init__(self, class_expressions: tuple[str, ...], expressions: tuple[str, ...], gates: FeatureGates) -> None:
+    def __init__(self, class_expressions: tuple[str, ...], expressions: tuple[str, ...], features: Features) -> None:
         self.class_expressions = class_expressions
         self.expressions = expressions
-        self._gates = gates
+        self._gates = _gates(features.ListTypeAttributes, features.ConsumableCapacity)
+        self._sees_sharing = not features.oldest  # to which allowMultipleAllocations is always false
         self._compiled: list[tuple[bool, int, Any]] | None = None
         self._reads: Reads | None = None
         # By what the selectors can see of a device, or by the device's whole shape where that cannot be told.
@@ -80,7 +91,7 @@ class Selection:
             if isinstance(selector, Fault):
                 return selector
             try:
-                if not selector.matches(activation(shape)):
+                if not selector.matches(activation(shape, self._sees_sharing)):
                     return False
             except CelError as error:
                 return Fault(in_class, index, True, explain_runtime_error(str(error)))
@@ -125,18 +136,17 @@ class Selections:
     """All selections in use, and derived attributes: the caches that outlive a call."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[tuple[str, ...], tuple[str, ...], bool, bool], Selection] = {}
+        self._known: dict[tuple[tuple[str, ...], tuple[str, ...], bool, bool, bool], Selection] = {}
         self._capacity: dict[tuple[tuple[tuple[str, str], ...], bool], CapacityRule] = {}
         self._derived_values: dict[tuple[str, bool, bool], dict[Shape, Any]] = {}
 
-    def of(
-        self, class_expressions: tuple[str, ...], expressions: tuple[str, ...], *, lists: bool, consumable: bool
-    ) -> Selection:
-        key = (class_expressions, expressions, lists, consumable)
+    def of(self, class_expressions: tuple[str, ...], expressions: tuple[str, ...], features: Features) -> Selection:
+        lists, consumable, oldest = features.ListTypeAttributes, features.ConsumableCapacity, features.oldest
+        key = (class_expressions, expressions, lists, consumable, oldest)
         found = self._known.pop(key, None)
         if found is None:
             _make_room(self._known)
-            found = Selection(class_expressions, expressions, _gates(lists, consumable))
+            found = Selection(class_expressions, expressions, features)
         self._known[key] = found  # most recently used last
         return found
 
@@ -191,9 +201,12 @@ class DerivedFault:
 
 
 @lru_cache(maxsize=4096)
-def activation(shape: Shape) -> Any:
+def activation(shape: Shape, sees_sharing: bool = True) -> Any:
     """What expressions see of the device. Bounded: devices with serial numbers are all different, and these are large."""
-    return cel_device.DeviceInput(shape.driver, shape.plain())
+    plain = shape.plain()
+    if not sees_sharing:
+        plain.pop("allowMultipleAllocations", None)
+    return cel_device.DeviceInput(shape.driver, plain)
 
 
 def explain_runtime_error(text: str) -> str:

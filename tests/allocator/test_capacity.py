@@ -66,3 +66,8 @@ def test_fractional_ranges(wanted: str, fractional: bool, expected: str) -> None
 def test_an_unknown_capacity_rules_the_device_out() -> None:
     found = consume({"cores": Quantity.parse("1")}, Capacities({"memory": {"value": "1"}}).parsed(), fractional=False)
     assert found == "has no capacity cores"
+
+
+def test_steps_from_below_zero_cannot_be_counted_in_milli() -> None:
+    policy = {"validRange": {"min": "-5", "step": "5"}}
+    assert outcome("80Gi", policy, "500m", fractional=True) == "error"

@@ -125,7 +125,7 @@ def test_selector_verdicts_are_shared_by_devices_that_agree_in_what_is_read() ->
     cluster = Cluster([slice_("s", devices)])
     guarded = f'device.attributes["{GPU}"].?model.orValue("") == "A"'
     assert devices_of(cluster.allocate(claim(request("r", 1, guarded)))) == [["r=pool/g1"]]
-    selection = cluster.inventory.selections.of((), (guarded,), lists=False, consumable=True)
+    selection = cluster.inventory.selections.of((), (guarded,), cluster.features)
     assert selection.size == 3  # two models, one layout
 
 

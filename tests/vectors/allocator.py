@@ -130,6 +130,8 @@ _NAMES = re.compile(
 def _facts(message: str) -> tuple[str, frozenset[str]]:
     """The cause of an error and the objects that it names."""
     cause = next((cause for cause in _CAUSES if cause in message), message)
+    # Go prints whole devices here, with the addresses of their parts.
+    message = re.sub(r"device &Device\{Name:([^,]+),.*\} in slice", r"device \1 in slice", message)
     named = frozenset(match.group(0).rstrip(".") for match in _NAMES.finditer(message.split(". consider using")[0]))
     return cause, named
 
