@@ -180,7 +180,7 @@ class _Reader:
             key, at = self.key(event, path, depth)
             here = f"{path}.{key}" if path else key
             value, inner = self.value(next(self.events), here, depth + 1)
-            if key == "<<" and event.implicit[0]:
+            if key == "<<" and isinstance(event, yaml.ScalarEvent) and event.implicit[0]:
                 merged += self.merged(start, value, inner)
                 continue
             if key in entries:
