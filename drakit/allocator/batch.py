@@ -104,7 +104,7 @@ def feasible_nodes(
     index.sync()
     index.must_ask = 0
     mask, exact = index.all_nodes, True
-    wanted: dict[_Demand, int] = {}
+    wanted: dict[_Demand, list[int]] = {}
     for claim in claims:
         exact = exact and not constraints_of(claim)
         for request in requests_of(claim):
@@ -117,7 +117,7 @@ def feasible_nodes(
                 continue
             known = [option for option in options if option is not None]
             if len(known) == 1 and not known[0][0].all_mode and not known[0][0].shares_devices:
-                wanted[known[0][0]] = wanted.get(known[0][0], 0) + known[0][1]
+                wanted.setdefault(known[0][0], []).append(known[0][1])
                 continue
             exact = False
             some = 0
@@ -125,9 +125,13 @@ def feasible_nodes(
                 some |= index.at_least(demand, count)
             mask &= some
     exact = exact and len(wanted) <= 1
-    for demand, count in wanted.items():
-        mask &= index.at_least(demand, count)
-        exact = exact and demand.exact
+    for demand, counts in wanted.items():
+        some = index.at_least(demand, max(counts))
+        # Only now is it known whether there are devices that several requests can have.
+        if len(counts) > 1 and not demand.shares_devices:
+            some = index.at_least(demand, sum(counts))
+        mask &= some
+        exact = exact and demand.exact and not demand.shares_devices
     ask = (index.must_ask | index.broken) & index.all_nodes
     return NodeSet(mask | ask, index.names, index.ids, exact and not ask)
 
@@ -385,6 +389,8 @@ class _Index:
         self.must_ask |= demand.faulty
         if demand.all_mode:
             self.must_ask |= self.unready
+            if self._features.oldest and self._inventory.strays(self._features):
+                self.must_ask |= self.all_nodes
         if count > MAX_RESULTS:
             self.must_ask |= self.all_nodes  # refused everywhere, with its reason
             return self.all_nodes

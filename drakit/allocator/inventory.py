@@ -213,7 +213,7 @@ class Inventory:
         local, shared = self._local_versions.get(name, 0), self._shared_version
         views = self._views.setdefault(features, {})
         cached = views.get(name)
-        strays = self._strays_for(features) if features.oldest else _NO_STRAYS
+        strays = self.strays(features) if features.oldest else _NO_STRAYS
         if cached is not None:
             fresh = cached.local == local and cached.shared == shared and cached.strays is strays
             if fresh and (not self._shared or cached.labels == labels):
@@ -232,7 +232,7 @@ class Inventory:
         views[name] = _CachedView(view, dict(labels), local, shared, pools, strays)
         return view
 
-    def _strays_for(self, features: Features) -> Mapping[PoolKey, PoolView]:
+    def strays(self, features: Features) -> Mapping[PoolKey, PoolView]:
         """Pools of other nodes that the oldest allocator stumbles over: it takes all counters to be of interest."""
         known = self._strays.get(features)
         if known is not None and known[0] == self._version:

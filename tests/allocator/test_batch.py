@@ -153,3 +153,13 @@ def test_some_are_the_first_of_all() -> None:
                 some = found.some(last, count)
                 assert some == everything[: len(some)]
                 assert len(some) == min(count, len(everything)) or nodes > 512
+
+
+def test_devices_that_several_requests_can_have_count_for_each_of_them() -> None:
+    shared = [device(name, allowMultipleAllocations=True) for name in "xy"]
+    cluster = Cluster([slice_("s", shared, allNodes=True)])
+    wanted = claim(request("a", 2), request("b", 2))
+    assert list(cluster.feasible(wanted)) == ["node-1"]
+    assert not cluster.feasible(wanted).exact
+    assert cluster.allocate(wanted)
+    assert not list(cluster.feasible(claim(request("a", 3))))
