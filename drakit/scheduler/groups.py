@@ -1,11 +1,12 @@
 """Pod groups (scheduling.k8s.io, gate GenericWorkload): the pods of a gang get their nodes and claims together, or none does.
 
 A gang's pods stay out of the queue until `minCount` of them exist. Then one attempt decides for all of them in assumed state;
-if too few fit, everything assumed is taken back.
+if too few fit, everything assumed is taken back. A group with the basic policy is a gang that one pod satisfies.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +18,10 @@ from drakit.scheduler.pods import PodInfo
 from drakit.scheduler.queue import Waiting
 
 UNSCHEDULABLE = "pod group is unschedulable"
+ALIKE = "all pods in a single pod group should have"
+PREEMPT = "PreemptLowerPriority"
 NO_VICTIMS = "No preemption victims found for incoming preemptor"
+ONGOING = "ongoing preemption on nominated nodes"
 PLUGIN = "GangScheduling"
 CONDITION = "PodGroupInitiallyScheduled"
 
@@ -38,11 +42,38 @@ class Groups:
                 del self.members[info.group]
 
     def min_count(self, key: str) -> int:
-        """0 for a group without a gang policy: its pods are placed one by one."""
         group = self.objects.get(key)
         policy = group.spec.schedulingPolicy if group is not None and group.spec else None
         gang = policy.gang if policy is not None else None
-        return gang.minCount if gang is not None else 0
+        return gang.minCount if gang is not None else 1
+
+    def mismatch(self, key: str, pods: Iterable[PodInfo], *, policies: bool) -> str:
+        """What keeps pods from being scheduled as one group; `policies`: the group has a preemption policy of its own."""
+        group = self.objects[key]
+        priority = (group.spec.priority if group.spec else None) or 0
+        policy = (group.spec.preemptionPolicy if group.spec else None) or PREEMPT if policies else ""
+        for info in pods:
+            own = (info.pod.spec.preemptionPolicy if info.pod.spec else None) or PREEMPT
+            policy = policy or own
+            if info.priority != priority:
+                text = "the same priority as the pod group's priority"
+                return f"{ALIKE} {text}, got {info.priority} and {priority}"
+            if own != policy:
+                text = (
+                    "the same preemption policy as the pod group's preemption policy"
+                    if policies
+                    else "the same preemption policy"
+                )
+                return f"{ALIKE} {text}, got {own} and {policy}"
+        return ""
+
+    def together(self, info: PodInfo) -> tuple[str, ...]:
+        """UIDs of the pods that can be disrupted only with this one (disruptionMode `all`), itself among them."""
+        group = self.objects.get(info.group) if info.group is not None else None
+        mode = group.spec.disruptionMode if group is not None and group.spec else None
+        if mode is None or mode.all is None or info.group is None:
+            return (info.uid,)
+        return tuple(self.members.get(info.group, (info.uid,)))
 
     def gate(self, info: PodInfo) -> str:
         """Why the pod is not to be tried yet; empty when it may be."""
@@ -70,6 +101,8 @@ class Trial:
 
     def message(self, remaining: int) -> str:
         scheduled = self.there + len(self.placed)
+        if scheduled >= self.need:
+            return UNSCHEDULABLE  # it has enough already, and no more of them fits
         return f"minCount ({self.need}) cannot be satisfied: {scheduled} scheduled, {remaining} remaining"
 
     def plugins(self) -> frozenset[str]:

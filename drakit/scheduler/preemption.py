@@ -30,6 +30,7 @@ from drakit.scheduler.state import State, disruptions_allowed
 MAX_NODES = 100  # candidates examined (upstream: 10 % of the nodes, at least 100)
 EPOCH = datetime.min.replace(tzinfo=UTC)
 LOWEST = -(1 << 31)
+NEVER = "not eligible due to preemptionPolicy=Never."
 TERMINATING = "not eligible due to a terminating pod on the nominated node."
 
 
@@ -77,7 +78,7 @@ def _ineligible(state: State, info: PodInfo) -> str | None:
     spec = info.pod.spec
     assert spec is not None
     if spec.preemptionPolicy == "Never":
-        return "not eligible due to preemptionPolicy=Never."
+        return NEVER
     nominated = state.nodes.by_name.get(info.nominated_node) if info.nominated_node else None
     if nominated is not None and any(
         is_deleting(pod.pod) and pod.priority < info.priority for pod in nominated.pods.values()
@@ -129,6 +130,7 @@ def _victims_on(attempt: Attempt, node: NodeInfo) -> Preemption | None:
     lower = [pod for pod in node.pods.values() if pod.priority < info.priority]
     if not lower:
         return None
+    lower = list({pod.uid: pod for each in lower for pod in _with_companions(state, each)}.values())
     lower.sort(key=lambda pod: (-pod.priority, _started(pod)))
     staying = [pod for pod in lower if not is_deleting(pod.pod)]  # the others leave anyway: they are spared last
     violating, others = _split_by_budgets(staying, state.budgets.values())
@@ -138,15 +140,25 @@ def _victims_on(attempt: Attempt, node: NodeInfo) -> Preemption | None:
         if not _fits(attempt, node):
             return None
     for pod in (*violating, *others):
-        rest = [victim for victim in victims.values() if victim.uid != pod.uid]
+        if pod.uid not in victims:
+            continue
+        spared = {each.uid for each in _with_companions(state, pod)}
+        rest = [victim for victim in victims.values() if victim.uid not in spared]
         with _without(state, node, rest):
             if _fits(attempt, node):
-                del victims[pod.uid]
+                victims = {victim.uid: victim for victim in rest}
     if not victims:
         return None
     broken = sum(1 for pod in violating if pod.uid in victims)
     freed = tuple(key_of(claim) for claim in _freed_claims(state, list(victims.values())))
     return Preemption(node.name, tuple(victims.values()), broken, freed)
+
+
+def _with_companions(state: State, pod: PodInfo) -> list[PodInfo]:
+    """The pod and those, on whatever node, that leave when it leaves."""
+    placed = state.nodes.placed
+    found = (node.pods.get(uid) for uid in state.together(pod) if (node := placed.get(uid)) is not None)
+    return [each for each in found if each is not None] or [pod]
 
 
 def _fits(attempt: Attempt, node: NodeInfo) -> bool:
@@ -209,9 +221,11 @@ def _fits_now(attempt: Attempt, node: NodeInfo) -> bool:
 
 @contextmanager
 def _without(state: State, node: NodeInfo, victims: Iterable[PodInfo]) -> Iterator[None]:
-    """The state as if the victims were gone, with the devices that only they use; put back afterwards."""
-    gone = list(victims)
-    freed = _freed_claims(state, gone)
+    """The state as if the victims were gone, with the devices that only they use; put back afterwards. Of those on other nodes
+    only the devices matter here."""
+    victims = list(victims)
+    freed = _freed_claims(state, victims)
+    gone = [pod for pod in victims if pod.uid in node.pods]
     for pod in gone:
         node.remove(pod.uid)
     for claim in freed:

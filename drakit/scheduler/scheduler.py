@@ -28,7 +28,7 @@ from drakit.scheduler.decide import Attempt, Placement, decide
 from drakit.scheduler.metrics import ERROR, SCHEDULED, UNSCHEDULABLE, SchedulerMetrics
 from drakit.scheduler.outcome import Diagnosis, SchedulingError, preemption_message
 from drakit.scheduler.pods import DEFAULT_SCHEDULER, PodInfo, is_deleting, is_finished
-from drakit.scheduler.preemption import Preemption, preempt
+from drakit.scheduler.preemption import NEVER, TERMINATING, Preemption, preempt
 from drakit.scheduler.queue import SchedulingQueue, Waiting
 from drakit.scheduler.report import Reporter
 from drakit.scheduler.state import Policy, Promise, State
@@ -59,7 +59,9 @@ class Scheduler:
         self.queue = SchedulingQueue()
         self.metrics = SchedulerMetrics(name, self.queue, self.state.nodes)
         self._client, self._informers, self._new_uid = client, informers, new_uid
-        recorder = EventRecorder(client, name, clock=self.clock, api="events", instance=f"{name}-{socket.gethostname()}")
+        recorder = EventRecorder(
+            client, name, clock=self.clock, api="events", instance=f"{name}-{socket.gethostname()}"
+        )
         self._recorder = recorder
         self._reporter = Reporter(client, recorder, self.clock)
         self._binder = Binder(client, informers.of(ResourceClaim), self.state, self.clock, recorder, self.metrics)
@@ -68,6 +70,7 @@ class Scheduler:
             self.state, self.queue, self.clock, name, wake=self._wake.set, watched=self._binder.claim_changed
         )
         self._groups, self._gangs = self._tracker.groups, self._tracker.gangs
+        self.state.together = self._groups.together
         self._tasks: set[asyncio.Task[None]] = set()
         self._evicting: set[str] = set()  # UIDs of victims that have been told to go
 
@@ -126,7 +129,7 @@ class Scheduler:
 
     def _attempt(self, waiting: Waiting) -> None:
         info = waiting.info
-        if info.group is not None and self._gangs and self._groups.min_count(info.group):
+        if self._gangs and info.group is not None and info.group in self._groups.objects:
             self._attempt_gang(waiting, info.group)
             return
         outcome, attempt = self._decide(waiting)
@@ -155,7 +158,7 @@ class Scheduler:
     # -- a gang
 
     def _attempt_gang(self, first: Waiting, key: str) -> None:
-        """All pods of the group that wait, together: enough of them fit, or none is placed."""
+        """All pods of the group that wait, together: enough of them fit, or none is placed. None of them preempts alone."""
         members, need = self._groups.members.get(key, {}), self._groups.min_count(key)
         others = [w for uid in members if (w := self.queue.get(uid)) is not None and not w.gate]
         gang = [first, *(w for each in others if (w := self.queue.take(each.info.uid)) is not None)]
@@ -166,6 +169,13 @@ class Scheduler:
                 keys = self.state.claims.keys_of(waiting.info)
                 self.queue.unschedulable(waiting, frozenset((groups.PLUGIN,)), self.clock.monotonic(), keys)
             return
+        placed = (node.pods[uid] for uid in members if (node := self.state.nodes.placed.get(uid)) is not None)
+        policies = self.state.gates.enabled("PodGroupPreemptionPolicy")
+        if why := self._groups.mismatch(key, [*(waiting.info for waiting in gang), *placed], policies=policies):
+            for waiting in gang:
+                self._failed(waiting, why)
+            self._spawn(self._tell_group(key, why, reason="SchedulerError"))
+            return
         promises = {uid: promise for uid in members if (promise := self.state.nominated.get(uid)) is not None}
         for uid in promises:
             self.state.withdraw(uid)  # what was promised to one is there for all of them now
@@ -175,12 +185,15 @@ class Scheduler:
             if trial.hopeless(len(gang) - index - 1):
                 self._give_up_gang(key, trial, gang[index + 1 :], promises)
                 return
+        if not trial.placed:
+            self._give_up_gang(key, trial, [], promises)
+            return
         self._spawn(self._bind_gang(key, trial.placed))
-        for waiting, outcome, attempt in trial.left:
+        for waiting, outcome, _ in trial.left:
             if isinstance(outcome, str):
                 self._failed(waiting, outcome)
             else:
-                self._rejected(waiting, outcome, attempt)
+                self._member_waits(waiting, outcome.plugins | {groups.PLUGIN}, outcome.message())
 
     def _try_member(self, trial: groups.Trial, waiting: Waiting) -> None:
         outcome, attempt = self._decide(waiting)
@@ -200,24 +213,30 @@ class Scheduler:
             self._binder.forget(waiting.info, placement)
             self._tracker.assumed.discard(waiting.info.uid)
             self._tracker.binding.discard(waiting.info.uid)
-        if "terminating pod" in refused:
+        if refused == groups.ONGOING:
             self.state.nominated.update(promises)
         for info, plan in plans:
             self.metrics.preemption_victims.observe(len(plan.victims))
             self.state.nominate(info, plan.node, plan.claims)
-            self._spawn(self._evict(info, plan))
-        told = f"{reason}{trial.advice()}"
+            self._spawn(self._evict(info, plan, key))
+        if plans:
+            victims = len({victim.uid for _, plan in plans for victim in plan.victims})
+            refused = f"found a placement for podgroup, preempting {victims} victims"
+        summary = f"{reason}, pod group preemption: {refused}" if refused else reason
+        waits = plans or reason == groups.UNSCHEDULABLE or refused == groups.ONGOING
+        told = summary if waits else f"{groups.UNSCHEDULABLE}, {summary}"
         plugins = trial.plugins() | {groups.PLUGIN}
         for waiting, outcome, _ in trial.left:
             if isinstance(outcome, str):
                 self._failed(waiting, outcome)
             else:
                 self._member_waits(waiting, plugins, outcome.message())
+        untried = {waiting.info.uid for waiting in rest}
         others = {waiting.info.uid: waiting for waiting in [*(waiting for waiting, _ in trial.placed), *rest]}
         for waiting in others.values():
-            self._member_waits(waiting, plugins, told)
-        suffix = "" if plans else f", pod group preemption: {refused}" if refused else ""
-        self._spawn(self._tell_group(key, f"{reason}{suffix}{trial.advice()}"))
+            text = reason if waiting.info.uid in untried else told
+            self._member_waits(waiting, plugins, f"{text}{trial.advice()}")
+        self._spawn(self._tell_group(key, f"{summary}{trial.advice()}"))
 
     def _member_waits(self, waiting: Waiting, plugins: frozenset[str], message: str) -> None:
         info, now = waiting.info, self.clock.monotonic()
@@ -232,8 +251,9 @@ class Scheduler:
         """Who has to go for all that are missing, each with victims of its own; nobody, and why, when that is not enough."""
         self.metrics.preemption_attempts.inc()
         plans: list[tuple[PodInfo, Preemption]] = []
-        refused = ""
-        for waiting in [*(waiting for waiting, _, _ in trial.left), *rest]:
+        refused, reason = "", trial.message(len(rest))
+        gang = [*(waiting for waiting, _, _ in trial.left), *rest]
+        for waiting in gang:
             outcome, attempt = self._decide(waiting)
             if isinstance(outcome, Placement):
                 self._assume(waiting.info, outcome)
@@ -246,9 +266,19 @@ class Scheduler:
                     plans.append((waiting.info, plan))
         for info, _ in plans:
             self.state.withdraw(info.uid)
-        if trial.there + len(trial.placed) + len(plans) < trial.need:
-            return [], refused if "terminating pod" in refused else groups.NO_VICTIMS
+        helped = len(trial.placed) + len(plans)
+        if not helped or trial.there + helped < trial.need:
+            return [], self._no_preemption(gang[0].info, refused) or reason
         return plans, ""
+
+    def _no_preemption(self, info: PodInfo, refused: str) -> str:
+        """Why nobody goes for the group; empty when even without all that may go it would not fit."""
+        if TERMINATING in refused:
+            return groups.ONGOING
+        if NEVER in refused:
+            return NEVER
+        lower = any(pod.priority < info.priority for node in self.state.nodes for pod in node.pods.values())
+        return "" if lower else groups.NO_VICTIMS
 
     async def _bind_gang(self, key: str, placed: list[tuple[Waiting, Placement]]) -> None:
         """Every pod's claims first; only when all are written does the first pod get its node."""
@@ -266,9 +296,9 @@ class Scheduler:
         await asyncio.gather(*(self._bind(waiting, placement, prepared=True) for waiting, placement in placed))
         await self._tell_group(key, "")
 
-    async def _tell_group(self, key: str, message: str) -> None:
+    async def _tell_group(self, key: str, message: str, reason: str = "Unschedulable") -> None:
         group = self._groups.objects.get(key)
-        reason = "Unschedulable" if message else "Scheduled"
+        reason = reason if message else "Scheduled"
         patch = (
             groups.condition_patch(group, timestamp(self.clock.now()), message=message, reason=reason)
             if group
@@ -381,6 +411,8 @@ class Scheduler:
                 self.state.nominate(info, found.node, found.claims)
                 self._spawn(self._evict(info, found))
                 nominated = found.node
+                count = f"preempting {len(found.victims)} victims"
+                said.append(f"preemption: found a potential placement for pod on node {found.node}, {count}")
             elif text:
                 said.append(text)
                 nominated = None if "terminating pod" in text else ""
@@ -418,19 +450,22 @@ class Scheduler:
         except StatusError as error:
             log.warning("releasing a claim for pod %s: %s", info.key, error)
 
-    async def _evict(self, info: PodInfo, found: Preemption) -> None:
-        """Delete the victims, with their own grace; each once, however many wait for it."""
+    async def _evict(self, info: PodInfo, found: Preemption, group: str = "") -> None:
+        """Delete the victims, with their own grace; each once, however many wait for it. `group`: in whose name."""
         self._evicting &= self.state.nodes.placed.keys()
+        preemptor = self._groups.objects.get(group)
+        kind, related, where = ("podgroup", preemptor, "cluster") if preemptor else ("pod", info.pod, found.node)
+        uid = preemptor.metadata.uid if preemptor and preemptor.metadata else info.uid
         for victim in found.victims:
             if is_deleting(victim.pod) or victim.uid in self._evicting:
                 continue
             self._evicting.add(victim.uid)
-            text = f"Preempted by pod {info.uid} on node {found.node}"
+            text = f"Preempted by {kind} {uid} on node {where}"
             condition = {
                 "type": "DisruptionTarget",
                 "status": "True",
                 "reason": "PreemptionByScheduler",
-                "message": f"{self.name}: preempting to accommodate a higher priority pod",
+                "message": f"{self.name}: preempting to accommodate a higher priority {kind}",
                 "lastTransitionTime": self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
             }
             try:
@@ -448,7 +483,7 @@ class Scheduler:
                     log.warning("preempting pod %s: %s", victim.key, error)
                 self._evicting.discard(victim.uid)
                 continue
-            self._recorder.event(victim.pod, "Normal", "Preempted", text, action="Preempting", related=info.pod)
+            self._recorder.event(victim.pod, "Normal", "Preempted", text, action="Preempting", related=related)
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)

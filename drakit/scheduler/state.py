@@ -63,6 +63,9 @@ class State:
     failures: dict[object, tuple[int, Diagnosis]] = field(default_factory=dict)  # by pod shape, at a revision
     last_node: str = ""  # where the last search stopped; the next starts behind it
     partitions: Partitions = field(default_factory=Partitions)
+    together: Callable[[PodInfo], tuple[str, ...]] = lambda info: (
+        info.uid,
+    )  # UIDs of those that go only with this pod
     claims: Claims = field(init=False)
     static: StaticFits = field(init=False)
     features: Features = field(init=False)

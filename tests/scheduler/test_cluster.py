@@ -183,13 +183,15 @@ def gang_pod(name: str, templates: str) -> dict[str, Any]:
     return pod(name, templates=templates, schedulingGroup={"podGroupName": "gang"})
 
 
-def gang(count: int) -> dict[str, Any]:
+def gang(count: int, **more: Any) -> dict[str, Any]:
+    """0 for a group whose pods are placed one by one."""
+    policy: dict[str, Any] = {"gang": {"minCount": count}} if count else {"basic": {}}
     meta = {"name": "gang", "namespace": NS}
     return {
         "apiVersion": "scheduling.k8s.io/v1beta1",
         "kind": "PodGroup",
         "metadata": meta,
-        "spec": {"schedulingPolicy": {"gang": {"minCount": count}}},
+        "spec": {"schedulingPolicy": policy, **more},
     }
 
 
@@ -233,7 +235,7 @@ def test_a_gang_preempts_for_all_of_its_pods_or_for_none(count: int, left: int) 
         for name in low:
             await client.create(pod(name, templates="one", terminationGracePeriodSeconds=1))
         await until(lambda: both(client, *low), "four pods on four devices")
-        await client.create(gang(count))
+        await client.create(gang(count, priorityClassName="high"))
         high = [f"g{index}" for index in range(count)]
         for name in high:
             body = gang_pod(name, "two")
