@@ -229,6 +229,7 @@ class DeviceTaintController:
             "DeletionByDeviceTaintManager",
             "Device Taint manager: deleting due to NoExecute taint",
             format_time(now),
+            generation=False,
         )
         self._marked.pop(key_of(pod), None)
         self._deletions.inc()

@@ -239,6 +239,7 @@ class DisruptionController:
             "reason": None,
             "message": None,
             "lastTransitionTime": format_time(self._clock.now()),
+            "observedGeneration": pod["metadata"].get("generation", 0),
         }
         patch = {"metadata": {"uid": uid(pod)}, "status": {"conditions": [entry]}}
         patched = await self._client.patch_plain(

@@ -347,16 +347,20 @@ async def _patch_owner(
     return patched
 
 
-async def evict_pod(client: Client, pod: Plain, reason: str, message: str, stamp: str) -> bool:
-    """Say why in the pod's status, then delete it: not an eviction request, disruption budgets do not count."""
+async def evict_pod(
+    client: Client, pod: Plain, reason: str, message: str, stamp: str, *, generation: bool = True
+) -> bool:
+    """Say why in the pod's status, then delete it: not an eviction request, disruption budgets do not count. `generation`: say
+    which one was judged; Kubernetes does so for taints of nodes, not for those of devices."""
     target = {
         "type": "DisruptionTarget",
         "status": "True",
         "reason": reason,
         "message": message,
         "lastTransitionTime": stamp,
-        "observedGeneration": pod["metadata"].get("generation", 0),
     }
+    if generation:
+        target["observedGeneration"] = pod["metadata"].get("generation", 0)
     patch = {"metadata": {"uid": uid(pod)}, "status": conditions_patch(pod, [target])}
     try:
         await client.patch_plain(

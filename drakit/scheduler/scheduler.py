@@ -467,6 +467,7 @@ class Scheduler:
                 "reason": "PreemptionByScheduler",
                 "message": f"{self.name}: preempting to accommodate a higher priority {kind}",
                 "lastTransitionTime": self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "observedGeneration": (victim.pod.metadata.generation if victim.pod.metadata else None) or 0,
             }
             try:
                 await self._client.patch(
