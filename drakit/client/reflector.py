@@ -56,12 +56,17 @@ class Reflector:
         self.synced = asyncio.Event()
         self.events = 0  # changes told; for tests and load figures
         self.relists = 0
+        self.following = False  # a watch is open that has not failed
         self._client, self._clock = client, clock
         self._namespace, self._labels, self._fields = namespace, labels, fields
         self._views: list[View] = []
         self._versions: dict[str, int] = {}
         self._gone: set[str] = set()  # UIDs deleted by us, not yet by the watch
         self._seen = 0  # newest resourceVersion that the list or the watch has brought
+
+    def has_seen(self, version: int) -> bool:
+        """Whether everything that happened up to this resourceVersion is known here. A watch on which nothing happens does not tell."""
+        return self._seen >= version
 
     def attach(self, view: View) -> None:
         self._views.append(view)
@@ -160,6 +165,7 @@ class Reflector:
             bookmarks=True,
         )
         handled = 0
+        self.following = True
         try:
             async for kind, obj in stream:
                 version = obj["metadata"]["resourceVersion"]
@@ -174,6 +180,7 @@ class Reflector:
                 if handled % _EVENTS_PER_TURN == 0:
                     await asyncio.sleep(0)
         finally:
+            self.following = False
             await stream.aclose()
         return version
 

@@ -289,7 +289,10 @@ class JobController:
         return error, min(waits.values(), default=None)
 
     def _superfluous(self, job: Plain, surplus: int) -> list[Plain]:
-        """Pods to delete: all but one of each index, indexes out of range, then as many as there are too many."""
+        """Pods to delete: those we have let go of and could not delete, all but one of each index, indexes out of range, then as
+        many as there are too many."""
+        if untracked := self._pods.by_index(WORKLOAD, f"{uid(job)}:untracked"):
+            return untracked  # what they do would count for nothing, even if they are wanted again by now
         if not decisions.indexed(job):
             return deletion_order(self._active(job), Counter())[:surplus] if surplus > 0 else []
         placement = self._placement(job)

@@ -62,6 +62,7 @@ WORKLOAD = "workload"  # the index
 JOB_FINALIZER = "batch.kubernetes.io/job-tracking"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 _FIRST_BATCH = 1
+_JOB_UID = "batch.kubernetes.io/controller-uid"
 _NOTHING = LabelSelector((Requirement("", "in", frozenset()),))
 
 
@@ -93,6 +94,13 @@ def pod_states(pod: Plain) -> Iterable[str]:
             yield "uncounted"
         elif any(entry.get("restartCount") for entry in container_statuses(pod)):
             yield "restarted"
+    elif (
+        not finished
+        and not gone
+        and (job := labels(pod).get(_JOB_UID))
+        and job == (controller_of(pod) or {}).get("uid")
+    ):
+        yield "untracked"
 
 
 def container_statuses(pod: Plain) -> list[Plain]:

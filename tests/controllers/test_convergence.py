@@ -86,6 +86,18 @@ def test_controller_converges_when_disturbed(name: str, seed: int) -> None:
     _check(name, seed)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "seed"),
+    [
+        pytest.param("pod-groups", 154, id="group-deleted-before-its-pod-is-seen"),
+        pytest.param("job-groups", 87, id="pod-let-go-but-not-deleted-is-wanted-again"),
+    ],
+)
+def test_controller_converges_where_it_once_did_not(name: str, seed: int) -> None:
+    _check(name, seed)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", STORIES)
 def test_controller_converges_with_200_seeds(name: str) -> None:

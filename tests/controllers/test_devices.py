@@ -48,6 +48,7 @@ def test_rule_evicts_says_so_and_frees_the_claim(play) -> None:
         assert pod["metadata"]["deletionTimestamp"]
         target = next(entry for entry in pod["status"]["conditions"] if entry["type"] == "DisruptionTarget")
         assert (target["status"], target["reason"]) == ("True", "DeletionByDeviceTaintManager")
+        assert "observedGeneration" not in target
         assert [
             event["message"] for event in await cluster.list(Event) if event["reason"] == "DeviceTaintManagerEviction"
         ] == ["Marking for deletion"]

@@ -270,6 +270,77 @@ def test_a_gang_that_fits_is_placed_whole() -> None:
     scenario(test, gates=GANGS)
 
 
+async def group_condition(client: Client) -> tuple[str, str]:
+    group = await client.get(PodGroup, "gang", namespace=NS)
+    found = next(iter((group.status.conditions if group.status else None) or ()), None)
+    return (found.reason or "", found.message or "") if found is not None else ("", "")
+
+
+def test_a_basic_group_places_what_fits() -> None:
+    async def test(client: Client) -> None:
+        await client.create(template("two", 2))
+        await client.create(gang(0))
+        for index in range(3):  # six devices wanted, four there
+            await client.create(gang_pod(f"g{index}", "two"))
+
+        async def placed() -> int:
+            return sum([bool(await node_of(client, f"g{index}")) for index in range(3)])
+
+        async def two_placed_one_told() -> bool:
+            told = [bool(await reason(client, f"g{index}")) for index in range(3)]
+            return await placed() == 2 and any(told)
+
+        await until(two_placed_one_told, "two pods placed, the third told why not")
+
+    scenario(test, gates=GANGS)
+
+
+def test_a_group_whose_pods_have_another_priority_is_an_error() -> None:
+    async def test(client: Client) -> None:
+        base = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+        await client.create({**base, "metadata": {"name": "high"}, "value": 1000})
+        await client.create(gang(1))
+        body = pod("g0", schedulingGroup={"podGroupName": "gang"})
+        body["spec"]["priorityClassName"] = "high"
+        await client.create(body)
+
+        async def told() -> bool:
+            return (await group_condition(client))[0] == "SchedulerError"
+
+        await until(told, "the group's condition")
+        _, text = await group_condition(client)
+        alike = "all pods in a single pod group should have the same priority as the pod group's priority"
+        assert text == f"{alike}, got 1000 and 0"
+        assert not await node_of(client, "g0")
+
+    scenario(test, gates=GANGS)
+
+
+def test_a_group_that_is_disrupted_only_whole_is_preempted_whole() -> None:
+    """Two pods of the group hold a device each, two other pods the rest; one device would do."""
+
+    async def test(client: Client) -> None:
+        base = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+        for name, value in (("high", 1000), ("middle", 500)):
+            await client.create({**base, "metadata": {"name": name}, "value": value})
+        await client.create(template("one"))
+        await client.create(gang(2, disruptionMode={"all": {}}))
+        for name in ("g0", "g1"):
+            body = gang_pod(name, "one")
+            body["spec"]["terminationGracePeriodSeconds"] = 1
+            await client.create(body)
+        await until(lambda: both(client, "g0", "g1"), "the group placed")
+        for name in ("m0", "m1"):
+            await client.create(pod(name, templates="one", priorityClassName="middle"))
+        await until(lambda: both(client, "m0", "m1"), "all devices taken")
+        await client.create(pod("p", templates="one", priorityClassName="high"))
+        await until(lambda: node_of(client, "p"), "the pod of high priority placed")
+        names = {each.metadata.name for each in (await client.list(Pod)).items if each.metadata}
+        assert names == {"m0", "m1", "p"}
+
+    scenario(test, gates=GANGS)
+
+
 def test_binding_waits_for_the_driver() -> None:
     async def test(client: Client) -> None:
         slice_ = {
