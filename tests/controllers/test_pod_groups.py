@@ -111,11 +111,11 @@ def test_deleted_group_stays_until_its_last_pod_has_ended(play_grouped) -> None:
     play_grouped(story)
 
 
-def test_group_without_pods_goes_at_once(play_grouped) -> None:
+def test_group_without_pods_goes_when_none_can_be_on_its_way(play_grouped) -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.create(make.pod_group("g"))
         await cluster.delete(PodGroup, "g")
-        await cluster.settle(1)
+        await cluster.settle(3)
         assert not await cluster.list(PodGroup)
 
     play_grouped(story)
