@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 _FIRST_BACKOFF = 0.05
 _LAST_BACKOFF = 30.0
 _EVENTS_PER_TURN = 256  # handle at most so many before letting others run
+_LATENCY = 1.0  # seconds that an event may take on an open watch
 
 
 class View(Protocol):
@@ -56,17 +57,29 @@ class Reflector:
         self.synced = asyncio.Event()
         self.events = 0  # changes told; for tests and load figures
         self.relists = 0
-        self.following = False  # a watch is open that has not failed
         self._client, self._clock = client, clock
         self._namespace, self._labels, self._fields = namespace, labels, fields
         self._views: list[View] = []
         self._versions: dict[str, int] = {}
         self._gone: set[str] = set()  # UIDs deleted by us, not yet by the watch
         self._seen = 0  # newest resourceVersion that the list or the watch has brought
+        self._absent = False  # the server does not have this kind
+        self._watching_since: float | None = None  # of a watch that has not failed
+        self._doubts: dict[int, float] = {}  # resourceVersion asked about, not seen -> when
 
-    def has_seen(self, version: int) -> bool:
-        """Whether everything that happened up to this resourceVersion is known here. A watch on which nothing happens does not tell."""
-        return self._seen >= version
+    def unsure_for(self, version: int) -> float:
+        """Seconds until what happened up to this resourceVersion can be taken as known here; 0: it is.
+
+        A watch on which nothing happens does not tell how far it is, so it gets a while from the first time we are asked.
+        """
+        now = self._clock.monotonic()
+        self._doubts = {each: asked for each, asked in self._doubts.items() if each > self._seen}
+        if self._seen >= version or self._absent:
+            return 0.0
+        asked = self._doubts.setdefault(version, now)
+        if self._watching_since is None:
+            return _LATENCY
+        return max(0.0, round(max(asked, self._watching_since) + _LATENCY - now, 3))
 
     def attach(self, view: View) -> None:
         self._views.append(view)
@@ -115,6 +128,7 @@ class Reflector:
                     log.debug("%s: history is gone, listing again", self.resource.plural)
                 elif error.code == 404 and not self._seen:
                     # A kind that this server does not have (an alpha API, a gate): nothing to cache, but it may come.
+                    self._absent = True
                     self.synced.set()
                     backoff = _LAST_BACKOFF
                 else:
@@ -136,6 +150,7 @@ class Reflector:
             self.resource, namespace=self._namespace, labels=self._labels, fields=self._fields
         )
         self.relists += 1
+        self._absent = False
         self._gone.clear()
         listed_at = int(listing.resource_version or 0)
         listed = set()
@@ -165,7 +180,7 @@ class Reflector:
             bookmarks=True,
         )
         handled = 0
-        self.following = True
+        self._watching_since = self._clock.monotonic()
         try:
             async for kind, obj in stream:
                 version = obj["metadata"]["resourceVersion"]
@@ -180,7 +195,7 @@ class Reflector:
                 if handled % _EVENTS_PER_TURN == 0:
                     await asyncio.sleep(0)
         finally:
-            self.following = False
+            self._watching_since = None
             await stream.aclose()
         return version
 

@@ -10,14 +10,17 @@ from drakit.controllers.objects import Plain, format_time, parse_time, spec, sta
 
 __all__ = [
     "Eviction",
+    "Found",
     "RuleCounts",
     "claim_eviction",
+    "claim_keys",
     "device_keys",
     "devices_of",
     "earliest",
     "rule_condition",
     "rule_matches",
     "selector_key",
+    "slice_keys",
     "tolerates",
 ]
 
@@ -53,6 +56,16 @@ def device_keys(device: Plain) -> tuple[str, ...]:
     """Everything that a rule for this device can have as its key."""
     driver, pool, name = device["driver"], device["pool"], device["device"]
     return ("any", f"driver={driver}", f"pool={pool}", f"device={name}", f"{driver}/{pool}/{name}")
+
+
+def claim_keys(claim: Plain) -> set[str]:
+    return {key for device in devices_of(claim) for key in device_keys(device)}
+
+
+def slice_keys(slice_: Plain) -> tuple[str, ...]:
+    """What a rule for its pool can have as its key, and `driver/pool`."""
+    driver, pool = spec(slice_)["driver"], spec(slice_)["pool"]["name"]
+    return (f"{driver}/{pool}", "any", f"driver={driver}", f"pool={pool}")
 
 
 def rule_matches(rule: Plain, device: Plain) -> bool:

@@ -64,8 +64,8 @@ class DeviceTaintController:
         self._pods, self._claims = informers.plain(Pod), informers.plain(ResourceClaim)
         self._slices, self._rules = informers.plain(ResourceSlice), informers.plain(DeviceTaintRule)
         self._pods.add_index("group", claims.group_keys, fixed=True)
-        self._claims.add_index("device", _claim_values)
-        self._slices.add_index("pool", _pool_values)
+        self._claims.add_index("device", decisions.claim_keys)
+        self._slices.add_index("pool", decisions.slice_keys)
         self._slices.add_index("tainted", _tainted_values)
         self._rules.add_index("evicting", lambda rule: ("yes", decisions.selector_key(rule)) if _evicts(rule) else ())
         self._rules.add_index("uid", lambda rule: (uid(rule),), fixed=True)
@@ -329,15 +329,6 @@ def _generation(slice_: Plain) -> int:
     return int(spec(slice_)["pool"].get("generation") or 0)
 
 
-def _pool_values(slice_: Plain) -> tuple[str, ...]:
-    pool = spec(slice_)["pool"]["name"]
-    return (_pool(slice_), "any", f"driver={spec(slice_)['driver']}", f"pool={pool}")
-
-
 def _tainted_values(slice_: Plain) -> Iterable[str]:
     tainted = _tainted(slice_)
     return {"yes", *(f"{_pool(slice_)}/{device}" for device, _ in tainted)} if tainted else ()
-
-
-def _claim_values(claim: Plain) -> Iterable[str]:
-    return {key for device in decisions.devices_of(claim) for key in decisions.device_keys(device)}

@@ -18,23 +18,22 @@ from drakit.controllers.objects import (
     key_of,
     name,
     namespace,
-    parse_time,
     pod_finished,
     uid,
+    version,
 )
 
 __all__ = ["PodGroupProtectionController"]
 
 POD_GROUPS = resource_of(PodGroup)
 FINALIZER = "scheduling.k8s.io/podgroup-protection"
-_LATENCY = 2.0  # seconds that an event may take on an open watch; times have whole seconds
 
 
 class PodGroupProtectionController:
     name = "podgroup-protection-controller"
 
     def __init__(self, context: Context) -> None:
-        self._client, self._clock = context.client, context.clock
+        self._client = context.client
         self.loop = ControlLoop("podgroupprotection", self.reconcile, context)
         self._groups, self._pods = context.informers.plain(PodGroup), context.informers.plain(Pod)
         self._pods.add_index("active group", lambda pod: () if pod_finished(pod) else group_keys(pod))
@@ -64,7 +63,9 @@ class PodGroupProtectionController:
             return None
         if self._pods.index_count("active group", key):
             return None
-        if (wait := self._unsure(group)) > 0:
+        # A pod that was made before the group was deleted may be on its way to us. Kubernetes does not wait, and lets go of groups
+        # whose pods it has not seen yet.
+        if wait := self._pods.reflector.unsure_for(version(group)):
             return wait
         kept = [each for each in finalizers(group) if each != FINALIZER]
         metadata = {
@@ -74,12 +75,3 @@ class PodGroupProtectionController:
         }
         await self._client.patch_plain(POD_GROUPS, name(group), {"metadata": metadata}, namespace=namespace(group))
         return None
-
-    def _unsure(self, group: Plain) -> float:
-        """In how many seconds to look again, because a pod that was made before the group was deleted may be on its way to us.
-        Kubernetes does not wait, and lets go of groups whose pods it has not seen yet."""
-        pods, metadata = self._pods.reflector, group["metadata"]
-        if pods.has_seen(int(metadata["resourceVersion"])):
-            return 0.0
-        left = (parse_time(metadata["deletionTimestamp"]) - self._clock.now()).total_seconds() + _LATENCY
-        return left if pods.following else max(left, _LATENCY)

@@ -1,10 +1,12 @@
 """ResourcePoolStatusRequests: each is answered once, then kept for an hour (views in `pool_views`).
 
-An answer is final, so it is made from what the server has, not from a cache that may be behind.
+An answer is final, so it waits until the caches are known to have seen all that happened before the question. They are indexed by
+driver and pool: it costs what the pools in question hold, not what the cluster does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 
 from lightkube.models.resource_v1 import DeviceTaintRule, ResourceClaim, ResourceSlice
@@ -12,15 +14,15 @@ from lightkube.models.resource_v1alpha3 import ResourcePoolStatusRequest
 
 from drakit.api.errors import StatusError
 from drakit.client import resource_of
+from drakit.controllers.device_taint_decisions import claim_keys, device_keys, selector_key, slice_keys
 from drakit.controllers.loop import Context, ControlLoop
-from drakit.controllers.objects import Plain, name, parse_time, spec, status, uid
+from drakit.controllers.objects import Plain, name, parse_time, spec, status, uid, version
 from drakit.controllers.pool_views import INCOMPLETE, pool_request_status
 from drakit.metrics import exponential
 
 __all__ = ["PoolStatusController", "expires_in"]
 
 REQUESTS = resource_of(ResourcePoolStatusRequest)
-SLICES, CLAIMS, RULES = resource_of(ResourceSlice), resource_of(ResourceClaim), resource_of(DeviceTaintRule)
 _RETRIES = 5
 _ANSWERED_TTL = 3600.0
 _PENDING_TTL = 24 * 3600.0
@@ -42,7 +44,12 @@ class PoolStatusController:
     def __init__(self, context: Context) -> None:
         self._client, self._clock = context.client, context.clock
         self.loop = ControlLoop("resource_pool_status_request", self.reconcile, context, workers=1)
-        self._requests = context.informers.plain(ResourcePoolStatusRequest)
+        informers = context.informers
+        self._requests, self._rules = informers.plain(ResourcePoolStatusRequest), informers.plain(DeviceTaintRule)
+        self._claims, self._slices = informers.plain(ResourceClaim), informers.plain(ResourceSlice)
+        self._claims.add_index("device", claim_keys)
+        self._slices.add_index("pool", slice_keys)
+        self._rules.add_index("selector", lambda rule: (selector_key(rule),))
         self._attempts: dict[str, int] = {}
         prefix = "resourcepoolstatusrequest_controller"
         self._processed = context.metrics.counter(
@@ -75,14 +82,15 @@ class PoolStatusController:
             return None
         if status(request) or self._attempts.get(uid(request), 0) > _RETRIES:
             return left
-        return await self._answer(request)
+        caches = (self._slices, self._claims, self._rules)
+        return max(each.reflector.unsure_for(version(request)) for each in caches) or await self._answer(request)
 
     async def _answer(self, request: Plain) -> float | None:
         started, driver = self._clock.monotonic(), spec(request)["driver"]
-        slices = await self._client.list_plain(SLICES, fields=f"spec.driver={driver}")
-        claims = await self._client.list_plain(CLAIMS)
-        rules = await self._client.list_plain(RULES)
-        answer = pool_request_status(request, slices.items, claims.items, rules.items, self._clock.now())
+        pool = spec(request).get("poolName") or ""
+        slices = self._slices.by_index("pool", f"{driver}/{pool}" if pool else f"driver={driver}")
+        claims = self._claims.by_index("device", f"pool={pool}" if pool else f"driver={driver}")
+        answer = pool_request_status(request, slices, claims, self._rules_for, self._clock.now())
         incomplete = any(
             str(each.get("validationError") or "").startswith(INCOMPLETE) for each in answer.get("pools") or ()
         )
@@ -96,6 +104,10 @@ class PoolStatusController:
         self._processed.inc(driver)
         self._duration.observe(self._clock.monotonic() - started, driver)
         return _ANSWERED_TTL
+
+    def _rules_for(self, device: Plain) -> Iterator[Plain]:
+        for key in device_keys(device):
+            yield from self._rules.by_index("selector", key)
 
     async def _delete(self, request: Plain) -> None:
         try:

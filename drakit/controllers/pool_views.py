@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from drakit.api.quantity import Quantity
-from drakit.controllers.device_taint_decisions import devices_of, rule_matches
+from drakit.controllers.device_taint_decisions import Found, devices_of, rule_matches
 from drakit.controllers.objects import Plain, format_time, spec
 
 __all__ = ["INCOMPLETE", "pool_request_status"]
@@ -47,9 +47,9 @@ class _Pool:
 
 
 def pool_request_status(
-    request: Plain, slices: Iterable[Plain], claims: Iterable[Plain], rules: Iterable[Plain], now: datetime
+    request: Plain, slices: Iterable[Plain], claims: Iterable[Plain], rules_for: Found, now: datetime
 ) -> Plain:
-    """`slices` are those of the driver; `claims` may be all or those with devices of the driver."""
+    """`slices` and `claims` may be all, or those that concern the driver and the pool in question."""
     wanted = spec(request)
     pools = _pools(wanted["driver"], wanted.get("poolName") or "", slices)
     for claim in claims:
@@ -60,9 +60,8 @@ def pool_request_status(
             pool.in_use.add(device["device"])
             for capacity, amount in (device.get("consumedCapacity") or {}).items():
                 pool.consumed[capacity] = pool.consumed.get(capacity, _ZERO) + Quantity.parse(str(amount))
-    rules = [rule for rule in rules if (spec(rule).get("taint") or {}).get("effect") in _UNAVAILABLE]
     attribute = wanted.get("defaultPartitionTypeAttribute") or ""
-    shown = [_pool_status(pools[each], rules, attribute) for each in sorted(pools)][
+    shown = [_pool_status(pools[each], rules_for, attribute) for each in sorted(pools)][
         : wanted.get("limit") or _DEFAULT_LIMIT
     ]
     incomplete = sum(1 for each in shown if each.get("validationError"))
@@ -99,7 +98,7 @@ def _pools(driver: str, only: str, slices: Iterable[Plain]) -> dict[str, _Pool]:
     return pools
 
 
-def _pool_status(pool: _Pool, rules: list[Plain], request_attribute: str) -> Plain:
+def _pool_status(pool: _Pool, rules_for: Found, request_attribute: str) -> Plain:
     result: Plain = {"driver": pool.driver, "poolName": pool.name, "generation": pool.generation}
     nodes = {spec(each).get("nodeName") or "" for each in pool.slices}
     if len(nodes) == 1 and "" not in nodes:
@@ -110,7 +109,7 @@ def _pool_status(pool: _Pool, rules: list[Plain], request_attribute: str) -> Pla
         result["validationError"] = f"{INCOMPLETE} pool {pool.full_name} is incomplete: {observed}"[:_TEXT_LIMIT]
         return result
     devices = pool.devices
-    unavailable = sum(1 for device, _ in devices if _unavailable(pool, device, rules))
+    unavailable = sum(1 for device, _ in devices if _unavailable(pool, device, rules_for))
     result.update(
         resourceSliceCount=len(pool.slices),
         totalDevices=len(devices),
@@ -128,11 +127,14 @@ def _pool_status(pool: _Pool, rules: list[Plain], request_attribute: str) -> Pla
     return result
 
 
-def _unavailable(pool: _Pool, device: Plain, rules: list[Plain]) -> bool:
+def _unavailable(pool: _Pool, device: Plain, rules_for: Found) -> bool:
     if any(taint.get("effect") in _UNAVAILABLE for taint in device.get("taints") or ()):
         return True
     identity = {"driver": pool.driver, "pool": pool.name, "device": device["name"]}
-    return any(rule_matches(rule, identity) for rule in rules)
+    return any(
+        (spec(rule).get("taint") or {}).get("effect") in _UNAVAILABLE and rule_matches(rule, identity)
+        for rule in rules_for(identity)
+    )
 
 
 def _views(pool: _Pool, request_attribute: str) -> tuple[list[Plain], Plain | None, str]:

@@ -274,6 +274,26 @@ def test_resource_that_is_not_served_counts_as_synced() -> None:
         w.transport.answers = [StatusError.no_such_path()]
         w.informers.start()
         await asyncio.wait_for(w.informers.wait_synced(), 1)
+        assert w.informer.reflector.unsure_for(99) == 0  # nothing of it can be on its way
+
+    story(body)
+
+
+def test_cache_is_sure_of_what_the_watch_has_passed_and_of_the_rest_after_a_second() -> None:
+    async def body(w: Watched) -> None:
+        w.transport.put("a")
+        await w.start()
+        reflector = w.informer.reflector
+        assert reflector.unsure_for(1) == 0
+        assert reflector.unsure_for(2) == reflector.unsure_for(3) == 1
+        await w.send(("ADDED", w.transport.put("b")))
+        assert (reflector.unsure_for(2), reflector.unsure_for(3)) == (0, 1)
+        await w.clock.advance(0.4)
+        assert reflector.unsure_for(3) == pytest.approx(0.6)
+        await w.send(None)  # the watch ends; the next one needs its own time to catch up
+        assert reflector.unsure_for(3) == 1
+        await w.clock.advance(1)
+        assert (reflector.unsure_for(3), reflector.unsure_for(4)) == (0, 1)
 
     story(body)
 

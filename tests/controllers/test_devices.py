@@ -219,6 +219,10 @@ def request(**spec: object) -> Plain:
     return {"metadata": {"name": "q"}, "spec": {"driver": "gpu.example.com", **spec}}
 
 
+def _no_rules(_: Plain) -> list[Plain]:
+    return []
+
+
 def allocated(*devices: Plain) -> Plain:
     results = [{"driver": "gpu.example.com", "pool": "n", "request": "r", **device} for device in devices]
     return {"metadata": {"name": "c"}, "status": {"allocation": {"devices": {"results": results}}}}
@@ -231,7 +235,9 @@ def test_pool_totals() -> None:
         make.slice_("old", "n", 9, generation=0),
     ]
     claims = [allocated({"device": "dev-0"}, {"device": "dev-1", "adminAccess": True})]
-    status = pool_request_status(request(), slices, claims, [make.rule("r", "NoExecute", device="dev-2")], NOW)
+    status = pool_request_status(
+        request(), slices, claims, lambda _: [make.rule("r", "NoExecute", device="dev-2")], NOW
+    )
     (pool,) = status["pools"]
     assert pool == {
         "driver": "gpu.example.com", "poolName": "n", "generation": 1, "nodeName": "n", "resourceSliceCount": 1,
@@ -241,7 +247,7 @@ def test_pool_totals() -> None:
 
 
 def test_incomplete_pool_is_named() -> None:
-    status = pool_request_status(request(), [make.slice_("s", "n", 1, count=2)], [], [], NOW)
+    status = pool_request_status(request(), [make.slice_("s", "n", 1, count=2)], [], _no_rules, NOW)
     assert (
         status["pools"][0]["validationError"]
         == "PoolIncomplete: pool gpu.example.com/n is incomplete: observed 1/2 slices at generation 1"
@@ -268,7 +274,7 @@ def partitioned() -> Plain:
 
 
 def test_partitions_are_counted_against_what_is_left() -> None:
-    status = pool_request_status(request(), [partitioned()], [allocated({"device": "part-0"})], [], NOW)
+    status = pool_request_status(request(), [partitioned()], [allocated({"device": "part-0"})], _no_rules, NOW)
     assert status["pools"][0]["partitionSummary"] == [
         {"attribute": "gpu.example.com/profile", "type": "full", "total": 1, "allocatable": 0},
         {"attribute": "gpu.example.com/profile", "type": "small", "total": 4, "allocatable": 3},
@@ -292,7 +298,7 @@ def test_partitions_are_counted_against_what_is_left() -> None:
 def test_partitions_that_make_no_sense_are_named(change, prefix: str) -> None:
     body = partitioned()
     change(body)
-    (pool,) = pool_request_status(request(), [body], [], [], NOW)["pools"]
+    (pool,) = pool_request_status(request(), [body], [], _no_rules, NOW)["pools"]
     assert pool["validationError"].startswith(prefix)
     assert "partitionSummary" not in pool
 
@@ -308,7 +314,7 @@ def test_shareable_capacity() -> None:
             {"device": "nic-0", "consumedCapacity": {"bandwidth": "2G"}},
         )
     ]
-    (pool,) = pool_request_status(request(), [make.slice_("s", "n", devices)], claims, [], NOW)["pools"]
+    (pool,) = pool_request_status(request(), [make.slice_("s", "n", devices)], claims, _no_rules, NOW)["pools"]
     assert pool["shareableSummary"] == {
         "fullyAvailableDevices": 1,
         "partiallyAvailableDevices": 1,
@@ -321,7 +327,7 @@ def test_request_is_answered_once_and_cleaned_up_after_an_hour(play) -> None:
         await cluster.create(make.slice_("s", "n", 2))
         body = {"apiVersion": "resource.k8s.io/v1alpha3", "kind": "ResourcePoolStatusRequest", **request()}
         await cluster.create(body)
-        await cluster.settle(1)
+        await cluster.settle(3)
         status = (await cluster.get(ResourcePoolStatusRequest, "q"))["status"]
         assert status["pools"][0]["totalDevices"] == 2
         await cluster.create(make.slice_("t", "m", 2))

@@ -476,10 +476,6 @@ EVENTS: tuple[Event, ...] = (
     Event(_BUDGETS, "the workload of n grows", patch(ReplicaSet, "rs", {"spec": {"replicas": 5000}})),
 )  # fmt: skip
 
-# A request is a question about all claims: a rare one, asked by people, and its answer is final. So it is put to the server and not to a
-# cache, and the server has no index of claims by pool.
-BY_NATURE = frozenset({_POOLS})
-
 
 async def measure(n: int) -> dict[tuple[str, str], tuple[int, int]]:
     """(controller, event) -> work and requests, in a cluster of n."""

@@ -533,6 +533,8 @@ POOL_STATUS = Story(
     (
         create(make.slice_("s", "node-1", 3)),
         create(make.slice_("t", "node-2", [{"name": "x", "taints": [{"key": "k", "effect": "NoSchedule"}]}])),
+        _two_pods_on_devices,
+        create(make.rule("bad", "NoSchedule", pool="node-1", device="dev-2")),
         create(
             {
                 "apiVersion": "resource.k8s.io/v1alpha3",
