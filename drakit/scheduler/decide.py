@@ -175,7 +175,7 @@ def decide(
     except Rejected as rejected:
         return Diagnosis(len(state.nodes), prefilter=rejected.rejection), None
     if (known := state.known_failure(attempt.key)) is not None:
-        return known, None
+        return known.retold(attempt.devices.names), None
     placement = _search(attempt)
     if placement is not None:
         return placement, attempt
@@ -292,7 +292,7 @@ def _placement(attempt: Attempt, node: NodeInfo, allocation: Allocation | None, 
 def diagnose(attempt: Attempt) -> Diagnosis:
     """Why not, node by node, as Kubernetes words it. Raises what upstream treats as an error of the whole attempt."""
     state = attempt.state
-    diagnosis = Diagnosis(len(state.nodes))
+    diagnosis = Diagnosis(len(state.nodes), claims=attempt.devices.names)
     explained = ""
     budget = DIAGNOSED_ALLOCATIONS
     for node in state.nodes:

@@ -113,12 +113,18 @@ class PodDevices:
                 return name
         return None
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the claims without devices, as messages have them."""
+        return tuple(key_of(claim) for claim in self.unallocated)
+
     def signature(self) -> tuple[object, ...]:
         """Equal for pods that differ only in the names of their claims."""
         return (
             tuple(msgspec.json.encode(claim.spec) for claim in self.unallocated),
             tuple(uid_of(claim) for claim in self.allocated),
             self.provided,
+            extended.asked(self._info.pod) if self.provided else (),
         )
 
     def variant_for(self, node: NodeInfo) -> Variant | Rejection:

@@ -117,6 +117,15 @@ def requests_and_mappings(pod: Pod, classes: Mapping[str, str]) -> tuple[list[Re
     return sorted(requests, key=lambda r: r["name"]), mappings
 
 
+def asked(pod: Pod) -> tuple[object, ...]:
+    """Equal for pods whose containers have the same names and requests."""
+    assert pod.spec is not None
+    return tuple(
+        (container.name, *sorted((container.resources.requests or {}).items() if container.resources else ()))
+        for container in (*(pod.spec.initContainers or ()), *pod.spec.containers)
+    )
+
+
 def in_the_users_words(text: str, namespace: str, mappings: Sequence[Mapped]) -> str:
     """A reason of the allocator, told of what stands in the pod: containers and resources instead of a claim nobody wrote."""
     claim = f"claim {namespace}/{IN_MEMORY_NAME}"

@@ -111,7 +111,7 @@ class Trial:
     def advice(self) -> str:
         """What stopped the first that did not fit, after Kubernetes' words."""
         for waiting, outcome, _ in self.left:
-            why = outcome if isinstance(outcome, str) else outcome.advice or outcome.details() or outcome.message()
+            why = outcome if isinstance(outcome, str) else outcome.ours() or outcome.message()
             return f" [pod {waiting.info.key}: {why}]"
         return ""
 

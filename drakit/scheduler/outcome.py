@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 NOTE_LIMIT = 1024  # events.k8s.io: length of a note
 NO_NODES = "no nodes available to schedule pods"
@@ -36,6 +37,8 @@ class Diagnosis:
     postfilter: str = ""
     advice: str = ""  # ours: what to change, in few words
     settled: bool = False  # postfilter is filled in; holds for pods of the same shape too
+    claims: tuple[str, ...] = ()  # the pod's, that have no devices yet, as the texts name them
+    names: Mapping[str, str] = field(default_factory=dict)  # what these are called when another pod is told
 
     @property
     def plugins(self) -> frozenset[str]:
@@ -51,13 +54,28 @@ class Diagnosis:
             reasons = self.prefilter.reasons[0] if self.prefilter else histogram(self.rejections.values())
             text = f"0/{self.total_nodes} nodes are available:"
             if reasons:
-                text += f" {reasons}."
+                text += f" {self._told(reasons)}."
             if self.postfilter:
                 text += f" {self.postfilter}"
-        ours = self.advice or self.details()
+        ours = self.ours()
         return f"{text} [{ours}]" if ours else text
 
-    def details(self) -> str:
+    def ours(self) -> str:
+        """What Kubernetes does not say."""
+        return self._told(self.advice or self._details())
+
+    def retold(self, claims: tuple[str, ...]) -> Diagnosis:
+        """The same for another pod, whose claims differ in name only."""
+        return replace(self, names={old: new for old, new in zip(self.claims, claims, strict=True) if old != new})
+
+    def _told(self, text: str) -> str:
+        if not self.names:
+            return text
+        longest_first = sorted(self.names, key=len, reverse=True)
+        whole = f"claim ({'|'.join(map(re.escape, longest_first))})(?![a-z0-9-]|\\.[a-z0-9])"
+        return re.sub(whole, lambda found: f"claim {self.names[found[1]]}", text)
+
+    def _details(self) -> str:
         """The commonest of our own reasons, with the number of nodes it holds for."""
         if self.prefilter is not None:
             return self.prefilter.details

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from drakit.scheduler.claims import BindingFailed, ClaimLookupError, ready_to_bind
-from drakit.scheduler.outcome import SchedulingError
+from drakit.scheduler.outcome import Diagnosis, Rejection, SchedulingError
 from drakit.scheduler.pods import PodInfo
 from drakit.scheduler.state import Policy, State
 from tests.scheduler.builders import DRIVER, claim, device_class, info, node, place, pod, refuse, slice_, state
@@ -256,10 +256,22 @@ def test_a_selector_that_fails_at_run_time_is_an_error_of_the_attempt() -> None:
 def test_pods_of_one_shape_fail_alike_until_something_changes() -> None:
     made = cluster(*(claim(f"c{i}", count=5) for i in range(3)))
     first = refuse(made, user("p0", "c0"))
+    first.postfilter = "remembered"
     made.remember_failure(_key(made, user("p0", "c0")), first)
-    assert refuse(made, user("p1", "c1")) is first
+    second = refuse(made, user("p1", "c1"))
+    assert "claim ns/c0, request r" in first.message()
+    assert second.message() == first.message().replace("claim ns/c0", "claim ns/c1")
+    assert "remembered" in second.message()
     made.set_slice(slice_("n0", 6))
     place(made, user("p1", "c1"))
+
+
+def test_failure_is_retold_with_the_other_pods_claims() -> None:
+    why = Rejection("DynamicResources", ("claim ns/a: no", "claim ns/a-b, request claim: no"))
+    first = Diagnosis(1, {"n": why}, advice="claim ns/a. claim ns/a.b, claim ns/ab", claims=("ns/a", "ns/a-b", "ns/c"))
+    told = first.retold(("ns/a-b", "ns/a", "ns/c")).message()
+    reasons = "1 claim ns/a, request claim: no, 1 claim ns/a-b: no"
+    assert told == f"0/1 nodes are available: {reasons}. [claim ns/a-b. claim ns/a.b, claim ns/ab]"
 
 
 def _key(made: State, pod_info: PodInfo) -> object:
