@@ -23,6 +23,7 @@ from drakit.allocator.pools import INCOMPLETE, OK
 from drakit.allocator.problem import Alternative, Problem, bits
 from drakit.allocator.selection import Fault, activation
 from drakit.allocator.suggest import Suggester
+from drakit.allocator.taints import taints_in_the_way
 from drakit.cel.values import NONE, Optional
 
 __all__ = ["explain"]
@@ -125,8 +126,9 @@ class _Reader:
                 shortage = counters.shortage(number)
                 return ("counters", number, shortage) if shortage else ("groups", number, "")
         if problem.features.DeviceTaints and layout.tainted >> position & 1:
-            taints = ", ".join(str(taint) for taint in layout.traits[position].blocking_taints)
-            return "taint", number, taints
+            taints = taints_in_the_way(layout.traits[position], alternative.tolerations)
+            if text := ", ".join(str(taint) for taint in taints):
+                return "taint", number, text
         for which, constraint in enumerate(alternative.constraints):
             if problem.elements(alternative, which, number) is None:
                 return "unsupported", number, f"has no attribute {constraint.attribute}, which {constraint} needs"

@@ -19,6 +19,7 @@ from drakit.allocator.problem import Alternative, Problem, bits
 from drakit.allocator.results import assemble
 from drakit.allocator.search import Search
 from drakit.allocator.selection import Fault, activation
+from drakit.allocator.taints import taints_in_the_way
 
 __all__ = ["Suggester"]
 
@@ -130,7 +131,7 @@ class Suggester:
         taints: dict[Any, None] = {}
         for number in bits(wanted & ~alternative.mask):
             pool, position = self._problem.view.locate(number)
-            taints.update(dict.fromkeys(pool.layout.traits[position].blocking_taints))
+            taints.update(dict.fromkeys(taints_in_the_way(pool.layout.traits[position], alternative.tolerations)))
         return [
             {
                 "op": "tolerate",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from lightkube.models.resource_v1 import DeviceToleration
 
-from drakit.allocator.devices import Taint
+from drakit.allocator.devices import Taint, Traits
 from drakit.allocator.pools import Layout
 
-__all__ = ["tolerates", "untolerated"]
+__all__ = ["taints_in_the_way", "tolerates", "untolerated"]
 
 
 def tolerates(toleration: DeviceToleration, taint: Taint) -> bool:
@@ -23,13 +23,18 @@ def tolerates(toleration: DeviceToleration, taint: Taint) -> bool:
     return toleration.operator in (None, "", "Equal") and (toleration.value or "") == taint.value
 
 
+def taints_in_the_way(device: Traits, tolerations: Sequence[DeviceToleration]) -> Iterator[Taint]:
+    return (
+        taint for taint in device.blocking_taints if not any(tolerates(toleration, taint) for toleration in tolerations)
+    )
+
+
 def untolerated(layout: Layout, tolerations: Sequence[DeviceToleration]) -> int:
     """Mask of the devices whose taints keep this request away."""
     mask, bits = 0, layout.tainted
     while bits:
         low = bits & -bits
         bits ^= low
-        taints = layout.traits[low.bit_length() - 1].blocking_taints
-        if not all(any(tolerates(toleration, taint) for toleration in tolerations) for taint in taints):
+        if next(taints_in_the_way(layout.traits[low.bit_length() - 1], tolerations), None) is not None:
             mask |= low
     return mask

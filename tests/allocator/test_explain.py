@@ -106,6 +106,15 @@ def test_the_cause_is_named_and_the_remedy_offered(
         assert suggestion in [found.kind for found in explanation.suggestions]
 
 
+def test_only_taints_that_are_not_tolerated_are_named() -> None:
+    taints = [{"key": "bad", "value": "yes", "effect": effect} for effect in ("NoExecute", "NoSchedule")]
+    tolerated = {"key": "bad", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 8}
+    wanted = claim(request("r", tolerations=[tolerated]))
+    found = explained([slice_("s", [device("x", taints=taints)])], wanted)
+    assert [each.text.rpartition("not tolerated: ")[2] for each in found.blockers] == ["bad=yes:NoSchedule"]
+    assert found.suggestions[0].text.startswith("tolerate bad=yes:NoSchedule in request r")
+
+
 def test_each_conjunct_tells_how_many_it_leaves_and_what_the_others_had() -> None:
     devices = [device(f"b{i}", model="B", capacity={"memory": "80Gi"}) for i in range(3)]
     devices += [device("small", model="A", capacity={"memory": "10Gi"})]
