@@ -22,6 +22,7 @@ __all__ = ["check_name", "create", "replace", "store_new", "update"]
 Plain = dict[str, Any]
 _NAME_ATTEMPTS = 8
 _MAX_BASE = 58
+_SYSTEM_FIELDS = ("uid", "creationTimestamp", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds")
 # Where Kubernetes keeps kinds whose name has changed since; clients see it in one message.
 _STORED_UNDER = {"nodes": "minions", "services": "services/specs", "endpoints": "services/endpoints"}
 
@@ -45,14 +46,9 @@ def store_new(
     else:
         meta.pop("namespace", None)
     collection = ctx.collection(kind)
-    generated = not meta.get("name") and bool(meta.get("generateName"))
-    if generated:
-        meta["name"] = _generate(ctx, collection, call, str(meta["generateName"]))
     now = ctx.clock.now()
-    meta["uid"] = ctx.new_uid()
-    meta["creationTimestamp"] = timestamp(now)
     given_version = meta.pop("resourceVersion", None)
-    for name in ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"):
+    for name in _SYSTEM_FIELDS:
         meta.pop(name, None)
     call.name = str(meta.get("name") or "")
     # Before admission, as in Kubernetes: what it fills in is nobody's, and may be applied later without a conflict.
@@ -60,8 +56,13 @@ def store_new(
     attributes = admission_attributes(call, "CREATE", obj, None, dry_run=dry_run)
     admitted = ctx.admit(attributes)
     assert admitted is not None
-    obj = admitted
-    obj["metadata"].pop("managedFields", None)
+    obj, meta = admitted, admitted["metadata"]
+    meta.pop("managedFields", None)
+    # After mutating admission, as in Kubernetes: its refusals name the prefix, those that come later the name.
+    if not meta.get("name") and meta.get("generateName"):
+        meta["name"] = _generate(ctx, collection, call, str(meta["generateName"]))
+    meta["uid"] = ctx.new_uid()
+    meta["creationTimestamp"] = timestamp(now)
     obj, warnings = strategy.create(kind, obj, ctx.write_context(call.version, now, attributes), owned=True)
     call.warnings.extend(warnings)
     call.name = str(obj["metadata"].get("name") or "")
