@@ -78,6 +78,7 @@ def _schema(schema: Plain) -> bytes:
     ]
     if "default" in schema:
         parts.append(_field(5, _any(schema["default"])))
+    parts += [_field(20, _any(value)) for value in schema.get("enum", ())]
     if "additionalProperties" in schema:
         parts.append(_field(21, _field(1, _schema(schema["additionalProperties"]))))
     if "type" in schema:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable
 from typing import Any
 
-from drakit.api import schema
+from drakit.api import schema, schema_enums
 from drakit.api.kind import Kind
 
 __all__ = ["Schemas", "list_model"]
@@ -98,7 +97,10 @@ class Schemas:
     def _struct(self, model: str) -> Plain:
         doc, docs = schema.docs(model)
         node = schema.named(model)
-        properties = {name: self._field(field, docs.get(name, "")) for name, field in sorted(node.fields.items())}
+        enums = schema_enums.of(model)
+        properties = {
+            name: self._field(field, docs.get(name, ""), enums.get(name)) for name, field in sorted(node.fields.items())
+        }
         result: Plain = {"description": doc, "type": "object"}
         if properties:
             result["properties"] = properties
@@ -109,8 +111,10 @@ class Schemas:
             result["x-kubernetes-map-type"] = "atomic"
         return result
 
-    def _field(self, node: schema.Node, doc: str) -> Plain:
+    def _field(self, node: schema.Node, doc: str, enum: list[str] | None) -> Plain:
         shape = self._shape(node)
+        if enum is not None:
+            (shape["items"] if node.type == "list" else shape)["enum"] = enum
         if "$ref" in shape and self.version == 3 and doc:
             shape = {"allOf": [shape]}  # a $ref tolerates no sibling in OpenAPI 3
         result: Plain = {"description": doc, **shape} if doc else dict(shape)
@@ -145,8 +149,3 @@ class Schemas:
 def _element(node: schema.Node) -> schema.Node:
     assert node.element is not None, node.name
     return node.element
-
-
-def has_model(name: str) -> bool:
-    module, _, cls = name.partition(".")
-    return hasattr(importlib.import_module(f"lightkube.models.{module}"), cls)

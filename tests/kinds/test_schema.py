@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from drakit.api import registry, schema
+from drakit.api import registry, schema, schema_enums
 from drakit.api.errors import StatusError
 from drakit.api.gates import FeatureGates
 from drakit.apiserver.openapi import OpenApi
@@ -146,6 +147,32 @@ def test_schemas_carry_what_kubectl_looks_for() -> None:
     assert patch["x-kubernetes-group-version-kind"]["kind"] == "Pod"
 
 
+def test_fields_list_the_words_they_know() -> None:
+    strategy = "io.k8s.api.apps.v1.DeploymentStrategy"
+    third = document("/openapi/v3/apis/apps/v1")["components"]["schemas"]
+    assert third[strategy]["properties"]["type"]["enum"] == ["Recreate", "RollingUpdate"]
+    signal = third["io.k8s.api.core.v1.Lifecycle"]["properties"]["stopSignal"]
+    assert (len(signal["enum"]), signal["enum"][17:20]) == (65, ["SIGQUIT", "SIGRTMAX", "SIGRTMAX-1"])
+    rule = document("/openapi/v3/apis/admissionregistration.k8s.io/v1")["components"]["schemas"][
+        "io.k8s.api.admissionregistration.v1.NamedRuleWithOperations"
+    ]
+    assert rule["properties"]["operations"]["items"]["enum"] == ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"]
+    assert "enum" not in rule["properties"]["operations"]
+    for version in ("v1", "v1beta1", "v1beta2"):
+        taints = document(f"/openapi/v3/apis/resource.k8s.io/{version}")["components"]["schemas"]
+        effect = taints[f"io.k8s.api.resource.{version}.DeviceTaint"]["properties"]["effect"]
+        assert effect["enum"] == ["NoExecute", "NoSchedule", "None"]
+
+
+def test_every_field_with_known_words_exists() -> None:
+    for model, fields in schema_enums.by_model().items():
+        module, _, cls = model.partition(".")
+        versions = [module] if "*" not in module else [module.replace("*", v) for v in ("v1", "v1beta1", "v1beta2")]
+        modules = [importlib.import_module(f"lightkube.models.{version}") for version in versions]
+        known = [schema.named(f"{m.__name__.rpartition('.')[2]}.{cls}") for m in modules if hasattr(m, cls)]
+        assert fields.keys() <= {name for node in known for name in node.fields}, model
+
+
 def refs(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         for key, item in value.items():
@@ -216,6 +243,8 @@ def test_old_kubectl_gets_protobuf_with_the_same_content() -> None:
     spec = definitions["io.k8s.api.core.v1.PodSpec"]
     properties = {first(value, 1).decode(): first(value, 2) for _, value in fields(first(spec, 25))}
     assert properties.keys() == plain["definitions"]["io.k8s.api.core.v1.PodSpec"]["properties"].keys()
+    words = [first(value, 2) for number, value in fields(properties["dnsPolicy"]) if number == 20]
+    assert words[0] == b'"ClusterFirst"\n'
     assert first(properties["containers"], 23, 1, 1) == b"#/definitions/io.k8s.api.core.v1.Container"
     marks = {first(v, 1).decode(): json.loads(first(v, 2, 2)) for n, v in fields(properties["containers"]) if n == 31}
     assert marks["x-kubernetes-patch-merge-key"] == "name"
