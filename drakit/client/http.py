@@ -36,6 +36,7 @@ _CONNECTIONS = 100
 _DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
+_ESCAPES = [(char.encode(), f"\\u{ord(char):04x}".encode()) for char in "<>&\u2028\u2029"]
 
 
 class HttpTransport:
@@ -199,9 +200,15 @@ def ssl_context(access: Access, certificate: tuple[bytes, bytes] | None) -> ssl.
 
 
 def _body(request: Request) -> bytes | None:
-    if request.body is None:
-        return None
-    return request.body if isinstance(request.body, bytes) else _encode(request.body)
+    """JSON as Go writes it: a real API server keeps free-form fields (a ControllerRevision's data) byte by byte, and takes them for
+    changed when a patch makes it write them itself."""
+    if request.body is None or isinstance(request.body, bytes):
+        return request.body
+    body = _encode(request.body)
+    for character, escape in _ESCAPES:
+        if character in body:
+            body = body.replace(character, escape)
+    return body
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:

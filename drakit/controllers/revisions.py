@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from typing import Any
 
 from lightkube.models.apps_v1 import ControllerRevision
 
@@ -34,6 +35,13 @@ def template_of(revision: Plain) -> Plain:
 
 def _data(owner: Plain) -> Plain:
     return {"spec": {"template": {**spec(owner)["template"], "$patch": "replace"}}}
+
+
+def _ordered(value: Any) -> Any:
+    """With keys in the order in which Go writes them: the data may never change, and a real API server compares its text."""
+    if isinstance(value, dict):
+        return {key: _ordered(value[key]) for key in sorted(value)}
+    return [_ordered(item) for item in value] if isinstance(value, list) else value
 
 
 def _number(revision: Plain) -> int:
@@ -85,7 +93,7 @@ class History:
                 **({"annotations": dict(annotations_of(owner))} if annotations_of(owner) else {}),
                 "ownerReferences": [controller_reference(owner)],
             },
-            "data": data,
+            "data": _ordered(data),
             "revision": number,
         }
         try:

@@ -126,6 +126,23 @@ def test_text_answers_become_status_errors() -> None:
     against(handler, body)
 
 
+def test_text_is_sent_as_go_writes_it() -> None:
+    """A real API server compares free-form fields (the data of a ControllerRevision) with what it writes itself."""
+    bodies: list[bytes] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        bodies.append(await request.read())
+        return web.json_response(config_map("a"))
+
+    async def body(url: str) -> None:
+        client = Client(HttpTransport(Access(url)))
+        await client.patch(ConfigMap, "a", {"data": {"k": "a<b && c>d \u2028é"}}, namespace="default")
+        await client.close()
+
+    against(handler, body)
+    assert bodies == ['{"data":{"k":"a\\u003cb \\u0026\\u0026 c\\u003ed \\u2028é"}}'.encode()]
+
+
 def test_refused_token_is_read_anew_once(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("old")
