@@ -309,17 +309,30 @@ async def slow_start(count: int, make: Callable[[int], Awaitable[object]]) -> tu
 
 
 async def adopt_and_release(
-    client: Client, children: Informer[Plain], owner: Plain, owner_resource: Resource
+    client: Client,
+    children: Informer[Plain],
+    owner: Plain,
+    owner_resource: Resource,
+    *,
+    member: Callable[[Plain], bool] = lambda _: True,
+    among: Callable[[Plain], bool] = lambda _: True,
 ) -> list[Plain]:
     """The children that are the owner's, after taking those that match its selector and have no owner, and letting go of those
-    that no longer match (pkg/controller/controller_ref_manager.go)."""
+    that no longer match (pkg/controller/controller_ref_manager.go).
+
+    `member`: what must hold for its children beyond the selector; `among`: those it looks at, the others stay whose they are.
+    """
     selector = selector_of(owner)
     resource = children.resource
     mine: list[Plain] = []
+
+    def belongs(child: Plain) -> bool:
+        return selector.matches(labels(child)) and member(child)
+
     for child in children.by_index(WORKLOAD, uid(owner)):
-        if selector.matches(labels(child)):
+        if belongs(child):
             mine.append(child)
-        elif not deleting(owner):
+        elif not deleting(owner) and among(child):
             patch = {"metadata": {"uid": uid(child), "ownerReferences": [{"$patch": "delete", "uid": uid(owner)}]}}
             await _patch_owner(client, children, resource, child, patch)
     if deleting(owner):
@@ -327,7 +340,7 @@ async def adopt_and_release(
     orphans = [
         child
         for child in children.by_index(WORKLOAD, f"orphan:{_pair(owner)}")
-        if not deleting(child) and not pod_finished(child) and selector.matches(labels(child))
+        if not deleting(child) and among(child) and belongs(child)
     ]
     if orphans:
         fresh = await client.get_plain(owner_resource, name(owner), namespace=namespace(owner))

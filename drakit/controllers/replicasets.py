@@ -161,7 +161,7 @@ class ReplicaSetController:
         exact = label_text((spec(replica_set)["template"].get("metadata") or {}).get("labels") or {})
         # Pods with exactly the template's labels match the selector: only if there are others is there anything to adopt or release.
         if orphans_of(self._pods, replica_set) or self._count(owner, f"labels:{exact}") != self._count(owner, "active"):
-            await adopt_and_release(self._client, self._pods, replica_set, REPLICA_SETS)
+            await adopt_and_release(self._client, self._pods, replica_set, REPLICA_SETS, among=pod_active)
         failure: Exception | None = None
         if not deleting(replica_set):
             failure = await self._scale(replica_set)

@@ -31,6 +31,7 @@ __all__ = ["POD_INDEX_LABEL", "POD_NAME_LABEL", "Roster", "Step", "decide", "nex
 
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 POD_INDEX_LABEL = "apps.kubernetes.io/pod-index"
+_LAST_ORDINAL = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class Roster:
         self.unnamed = Ordinals()  # without the label that says their name
         self.revisions: Counter[str] = Counter()  # of all pods
         self.ready = 0
-        self.strangers: set[str] = set()  # pods that no longer match the selector
+        self.strangers: set[str] = set()  # pods that are the set's, but not by their labels or name
         self.minimum = int(spec(stateful_set).get("minReadySeconds") or 0)
         self.wanted = range(0)
         self._name, self._selector = name(stateful_set), selector_of(stateful_set)
@@ -103,7 +104,7 @@ class Roster:
 
     def put(self, pod: Plain) -> None:
         self.remove(pod)
-        if not self._selector.matches(labels(pod)):
+        if not self._selector.matches(labels(pod)) or not self.may_have(pod):
             self.strangers.add(key_of(pod))
             return
         ordinal = self._ordinal(pod)
@@ -180,9 +181,15 @@ class Roster:
         else:
             yield from sorted((ordinal for each in lists for ordinal in each), reverse=True)
 
-    def _ordinal(self, pod: Plain) -> int:
+    def may_have(self, pod: Plain) -> bool:
+        """Whether the pod's name is the set's with a number."""
         prefix, _, number = name(pod).rpartition("-")
-        return int(number) if prefix == self._name and number.isdigit() else -1
+        return prefix == self._name and number.isdigit()
+
+    def _ordinal(self, pod: Plain) -> int:
+        """-1 for a pod that is none of the set's business: a stranger, or one whose number is beyond all ordinals."""
+        number = int(name(pod).rpartition("-")[2]) if self.may_have(pod) else -1
+        return number if number <= _LAST_ORDINAL else -1
 
 
 def _running(pod: Plain) -> bool:

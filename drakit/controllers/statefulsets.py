@@ -110,7 +110,7 @@ class StatefulSetController:
             return None
         roster = self._roster(stateful_set)
         if roster.strangers or orphans_of(self._pods, stateful_set):
-            await adopt_and_release(self._client, self._pods, stateful_set, STATEFUL_SETS)
+            await adopt_and_release(self._client, self._pods, stateful_set, STATEFUL_SETS, member=roster.may_have)
         revision = await self._history.current(stateful_set, status(stateful_set).get("collisionCount") or 0)
         update = name(revision)
         known = {name(each): each for each in self._history.of(stateful_set)}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lightkube.models.core_v1 import Pod
+from lightkube.models.core_v1 import Node, Pod
 from lightkube.models.resource_v1 import ResourceClaim
 
 from drakit.api.errors import StatusError
 from drakit.client import Plain
+from tests.controllers import objects as make
 from tests.controllers.cluster import Cluster
 
 READY = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
@@ -41,6 +42,23 @@ async def run_pods(cluster: Cluster, outcome: Callable[[Plain], str] = lambda po
             if error.code not in (404, 409):
                 raise
     return changed
+
+
+async def add_node(cluster: Cluster, name: str, **labels: str) -> None:
+    await cluster.create(make.node(name, labels=labels))
+    await cluster.patch(Node, name, {"spec": {"taints": None}})
+
+
+async def run_until_quiet(cluster: Cluster, rounds: int = 40) -> None:
+    for _ in range(rounds):
+        await cluster.settle(0.5)
+        if not await run_pods(cluster):
+            break
+    await cluster.settle(1)
+
+
+async def names(cluster: Cluster, labels: str = "") -> list[str]:
+    return sorted(pod["metadata"]["name"] for pod in await cluster.list(Pod, labels=labels))
 
 
 async def allocate(

@@ -13,22 +13,10 @@ from drakit.controllers.rollout import Deployment as Decisions
 from drakit.controllers.rollout import proportional_sizes
 from tests.controllers import objects as make
 from tests.controllers.cluster import Cluster
-from tests.controllers.kubelet import run_pods
+from tests.controllers.kubelet import add_node, names, run_pods, run_until_quiet
 
 REPLICA_SETS, DEPLOYMENTS = "replicaset-controller", "deployment-controller"
 STATEFUL_SETS, DAEMON_SETS = "statefulset-controller", "daemonset-controller"
-
-
-async def names(cluster: Cluster, labels: str = "") -> list[str]:
-    return sorted(pod["metadata"]["name"] for pod in await cluster.list(Pod, labels=labels))
-
-
-async def run_until_quiet(cluster: Cluster, rounds: int = 40) -> None:
-    for _ in range(rounds):
-        await cluster.settle(0.5)
-        if not await run_pods(cluster):
-            break
-    await cluster.settle(1)
 
 
 def test_replicaset_reports_what_it_has(play) -> None:
@@ -427,11 +415,6 @@ def test_failed_pod_of_a_statefulset_is_replaced_under_its_name(play) -> None:
 
 
 # DaemonSets.
-
-
-async def add_node(cluster: Cluster, name: str, **labels: str) -> None:
-    await cluster.create(make.node(name, labels=labels))
-    await cluster.patch(Node, name, {"spec": {"taints": None}})
 
 
 def test_daemonset_runs_on_every_fitting_node(play) -> None:
