@@ -12,6 +12,7 @@ from drakit.controllers.loop import Context, ControlLoop
 from drakit.controllers.objects import (
     Plain,
     condition,
+    controller_of,
     controller_reference,
     deleting,
     key_of,
@@ -23,7 +24,14 @@ from drakit.controllers.objects import (
     status_patch,
     uid,
 )
-from drakit.controllers.pods import WORKLOAD, adopt_and_release, child_states, follow_children, workload_pods
+from drakit.controllers.pods import (
+    WORKLOAD,
+    adopt_and_release,
+    child_states,
+    follow_children,
+    namespace_terminating,
+    workload_pods,
+)
 from drakit.controllers.rollout import Deployment
 
 __all__ = ["DeploymentController"]
@@ -78,14 +86,15 @@ class DeploymentController:
         if deleting(obj):
             return await self._write_status(deployment, rollout=False)
         deployment = await self._mark_paused(deployment)
-        if rollout.annotations_of(obj).get(rollout.ROLLBACK):
-            await self._roll_back(deployment)
+        rollback = rollout.rollback_of(obj)
+        if rollback is not None and not deployment.paused:
+            await self._roll_back(deployment, rollback)
             return None
         if deployment.new_set is not None:
             deployment = await self._annotate_new(deployment)
         if deployment.paused or deployment.is_scaling:
             await self._resize(deployment, deployment.sizes_scaling(), scaling=True)
-            if deployment.paused:
+            if deployment.paused and rollback is None:
                 await self._clean_up(deployment)
             return await self._write_status(self._again(deployment), rollout=False)
         if deployment.rolling:
@@ -179,10 +188,13 @@ class DeploymentController:
 
     async def _creation_failed(self, deployment: Deployment, body: Plain, error: StatusError) -> None:
         obj = deployment.obj
+        if namespace_terminating(error):
+            return
         if error.reason == "AlreadyExists":
-            # Another template with the same hash (ours would be among the sets): take another name next time.
+            # Someone else's set, or one whose template was changed: take another name next time.
             known = self._sets.get(key_of(body))
-            if known is not None and not any(uid(known) == uid(each) for each in deployment.sets):
+            owner = (controller_of(known) or {}).get("uid") if known is not None else None
+            if known is not None and (owner != uid(obj) or not deployment.has_template(known)):
                 count = (status(obj).get("collisionCount") or 0) + 1
                 await self._patch_status(obj, {"status": {"collisionCount": count}})
             return
@@ -248,32 +260,35 @@ class DeploymentController:
             obj = await self._set_progress(obj, "Unknown", "DeploymentResumed", "Deployment is resumed")
         return Deployment(obj, deployment.sets)
 
-    async def _roll_back(self, deployment: Deployment) -> None:
-        """The annotation that `kubectl rollout undo` of old used; newer kubectl patches the template itself."""
+    async def _roll_back(self, deployment: Deployment, wanted: int) -> None:
+        """Take over the template and the annotations of a revision; the request is done with in any case. kubectl of today
+        patches the template itself."""
+        if deployment.new_set is None:
+            deployment = await self._create_new(deployment)
         obj = deployment.obj
-        text = rollout.annotations_of(obj)[rollout.ROLLBACK]
         known = sorted((rollout.revision(each) for each in deployment.sets), reverse=True)
-        wanted = int(text) if text.isdigit() else 0
-        if not wanted and len(known) > 1:
-            wanted = known[1]
-        found = next((each for each in deployment.sets if wanted and rollout.revision(each) == wanted), None)
+        wanted = wanted or (known[1] if len(known) > 1 else 0)
+        found = next((each for each in deployment.sets if rollout.revision(each) == wanted), None) if wanted else None
         patch: Plain = {"metadata": {"annotations": {rollout.ROLLBACK: None}}}
         if found is None:
-            self._recorder.event(
-                obj, "Warning", "DeploymentRollbackRevisionNotFound", "Unable to find the revision to rollback to."
-            )
+            text = "Unable to find the revision to rollback to." if wanted else "Unable to find last revision."
+            self._recorder.event(obj, "Warning", "DeploymentRollbackRevisionNotFound", text)
         elif found is deployment.new_set:
             message = f'The rollback revision contains the same template as current deployment "{name(obj)}"'
             self._recorder.event(obj, "Warning", "DeploymentRollbackTemplateUnchanged", message)
         else:
             template = rollout.without_hash(spec(found)["template"])
-            patch = {**patch, "spec": {"template": {"$patch": "replace", **template}}}
-            self._recorder.event(
-                obj, "Normal", "DeploymentRollback", f'Rolled back deployment "{name(obj)}" to revision {wanted}'
-            )
+            dropped = dict.fromkeys((*rollout.own_annotations(obj), rollout.ROLLBACK))
+            patch = {
+                "metadata": {"annotations": {**dropped, **rollout.own_annotations(found)}},
+                "spec": {"template": {"$patch": "replace", **template}},
+            }
         self._deployments.observe(
             await self._client.patch_plain(DEPLOYMENTS, name(obj), patch, namespace=namespace(obj), kind="strategic")
         )
+        if "spec" in patch:
+            text = f'Rolled back deployment "{name(obj)}" to revision {wanted}'
+            self._recorder.event(obj, "Normal", "DeploymentRollback", text)
 
     async def _write_status(self, deployment: Deployment, *, rollout: bool) -> float | None:
         new = deployment.next_status(self._clock.now(), rollout=rollout)

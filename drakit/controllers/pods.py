@@ -47,6 +47,7 @@ __all__ = [
     "evict_pod",
     "follow_children",
     "label_text",
+    "namespace_terminating",
     "orphans_of",
     "owned_pods",
     "pod_from_template",

@@ -6,13 +6,23 @@ After pkg/controller/deployment and its util: the sizes, conditions, reasons and
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from drakit.controllers.objects import Plain, condition, deleting, format_time, name, parse_time, spec, status
+from drakit.controllers.objects import (
+    Plain,
+    condition,
+    deleting,
+    format_time,
+    name,
+    parse_time,
+    spec,
+    status,
+)
 from drakit.controllers.pods import scaled
 
 __all__ = [
@@ -26,9 +36,11 @@ __all__ = [
     "copied_annotations",
     "created",
     "fnv32",
+    "own_annotations",
     "proportional_sizes",
     "replicas",
     "revision",
+    "rollback_of",
     "safe_encode",
     "template_hash",
     "with_condition",
@@ -44,6 +56,8 @@ ROLLBACK = "deprecated.deployment.rollback.to"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _NOT_COPIED = frozenset({LAST_APPLIED, REVISION, HISTORY, DESIRED, MAX, ROLLBACK})
 _UNLIMITED = 2**31 - 1
+_LONGEST_HISTORY = 2000  # characters of the annotation
+_NUMBER = re.compile(r"[+-]?[0-9]{1,18}").fullmatch
 _SAFE = "bcdfghjklmnpqrstvwxz2456789"
 
 
@@ -80,8 +94,22 @@ def replicas(replica_set: Plain) -> int:
 
 
 def revision(obj: Plain) -> int:
-    text = annotations_of(obj).get(REVISION, "")
-    return int(text) if text.isdigit() else 0
+    return _integer(annotations_of(obj).get(REVISION)) or 0
+
+
+def rollback_of(deployment: Plain) -> int | None:
+    """The revision to go back to, 0 for the one before this, by the annotation that `kubectl rollout undo` of old left."""
+    return _integer(annotations_of(deployment).get(ROLLBACK))
+
+
+def _integer(text: str | None) -> int | None:
+    return int(text) if text and _NUMBER(text) else None
+
+
+def _size(replica_set: Plain, annotation: str) -> int | None:
+    """A number of replicas that an annotation tells."""
+    value = _integer(annotations_of(replica_set).get(annotation))
+    return value if value is not None and 0 <= value <= _UNLIMITED else None
 
 
 def annotations_of(obj: Plain) -> Mapping[str, str]:
@@ -135,11 +163,14 @@ class Deployment:
     @cached_property
     def new_set(self) -> Plain | None:
         """The oldest set with the wanted template."""
-        wanted = without_hash(spec(self.obj)["template"])
-        for candidate in sorted(self.sets, key=created):
-            if without_hash(spec(candidate)["template"]) == wanted:
-                return candidate
-        return None
+        return min((candidate for candidate in self.sets if self.has_template(candidate)), key=created, default=None)
+
+    def has_template(self, replica_set: Plain) -> bool:
+        return without_hash(spec(replica_set)["template"]) == self._template
+
+    @cached_property
+    def _template(self) -> Plain:
+        return without_hash(spec(self.obj)["template"])
 
     @cached_property
     def old_sets(self) -> list[Plain]:
@@ -149,11 +180,9 @@ class Deployment:
     @property
     def is_scaling(self) -> bool:
         """The wanted size changed since the active sets were sized."""
-        for candidate in self.sets:
-            desired = annotations_of(candidate).get(DESIRED, "")
-            if replicas(candidate) > 0 and desired.isdigit() and int(desired) != self.wanted:
-                return True
-        return False
+        return any(
+            replicas(candidate) > 0 and _size(candidate, DESIRED) not in (None, self.wanted) for candidate in self.sets
+        )
 
     # Sizes.
 
@@ -217,8 +246,8 @@ class Deployment:
         )
 
     def _saturated(self, new: Plain) -> bool:
-        desired = annotations_of(new).get(DESIRED, "")
-        return replicas(new) == self.wanted == status(new).get("availableReplicas", 0) and desired == str(self.wanted)
+        available = status(new).get("availableReplicas", 0)
+        return bool(replicas(new) == self.wanted == available == _size(new, DESIRED))
 
     def expired_sets(self) -> list[Plain]:
         """Old sets beyond revisionHistoryLimit that are empty."""
@@ -258,7 +287,9 @@ class Deployment:
             "unavailableReplicas": max(0, sum(map(replicas, self.sets)) - available),
         }
         result = {field: value for field, value in counts.items() if value}
-        result["terminatingReplicas"] = _total(self.sets, "terminatingReplicas")
+        terminating = self._terminating
+        if terminating is not None:
+            result["terminatingReplicas"] = terminating
         if old.get("collisionCount") is not None:
             result["collisionCount"] = old["collisionCount"]
         conditions = list(old.get("conditions") or ())
@@ -279,6 +310,14 @@ class Deployment:
             conditions = self._progress(conditions, result, now)
             conditions = self._failures(conditions)
         return {**result, "conditions": conditions}
+
+    @property
+    def _terminating(self) -> int | None:
+        """None when a set has been looked after by a controller that does not tell."""
+        looked_after = [status(each) for each in self.sets if status(each).get("observedGeneration")]
+        if any(each.get("terminatingReplicas") is None for each in looked_after):
+            return None
+        return _total(self.sets, "terminatingReplicas")
 
     def _progress(self, conditions: list[Plain], new: Plain, now: datetime) -> list[Plain]:
         if not self.has_deadline:
@@ -342,19 +381,23 @@ class Deployment:
         return bool(waited > spec(self.obj)["progressDeadlineSeconds"])
 
     def _failures(self, conditions: list[Plain]) -> list[Plain]:
-        """The new set's trouble, else any set's, becomes the Deployment's."""
-        new_set = self.new_set
-        for each in (*((new_set,) if new_set is not None else ()), *self.sets):
-            failure = condition(each, "ReplicaFailure")
-            if failure is not None:
-                known = next((entry for entry in conditions if entry["type"] == "ReplicaFailure"), None)
-                if known is not None and (known["status"], known["reason"]) == (failure["status"], failure["reason"]):
-                    return conditions
-                return [
-                    *_without(conditions, "ReplicaFailure"),
-                    {**failure, "lastUpdateTime": failure["lastTransitionTime"]},
-                ]
-        return _without(conditions, "ReplicaFailure")
+        """The new set's trouble, else that of the oldest set that has any, becomes the Deployment's."""
+        candidates = (*((self.new_set,) if self.new_set is not None else ()), *self.old_sets)
+        failure = next((found for each in candidates if (found := condition(each, "ReplicaFailure"))), None)
+        if failure is None:
+            return _without(conditions, "ReplicaFailure")
+        known = next((entry for entry in conditions if entry["type"] == "ReplicaFailure"), None)
+        if known is not None and (known["status"], known["reason"]) == (failure["status"], failure["reason"]):
+            return conditions
+        since = known if known is not None and known["status"] == failure["status"] else failure
+        return [
+            *_without(conditions, "ReplicaFailure"),
+            {
+                **failure,
+                "lastUpdateTime": failure["lastTransitionTime"],
+                "lastTransitionTime": since["lastTransitionTime"],
+            },
+        ]
 
     def look_again(self, new: Plain, now: datetime) -> float | None:
         """When to see whether progress has stopped."""
@@ -396,8 +439,7 @@ def _share(replica_set: Plain, wanted: int, largest: int, deployment_status: Map
     have = replicas(replica_set)
     if not wanted:
         return -have
-    before = annotations_of(replica_set).get(MAX, "")
-    base = int(before) if before.isdigit() and int(before) else deployment_status.get("replicas", 0)
+    base = _size(replica_set, MAX) or deployment_status.get("replicas", 0)
     if not base:
         return 0
     exact = have * largest / base
@@ -424,16 +466,31 @@ def copied_annotations(
 ) -> dict[str, str]:
     """The annotations of the new set: the Deployment's, its revision (and the ones it had before), its size limits."""
     result = dict(annotations_of(replica_set)) if replica_set is not None else {}
-    result.update({key: value for key, value in annotations_of(deployment).items() if key not in _NOT_COPIED})
+    result |= own_annotations(deployment)
     before = result.get(REVISION, "")
-    if not before.isdigit() or int(before) < int(revision_text):
+    number = _integer(before or "0")
+    if number is None:  # someone has written a revision that is none: left alone
+        return dict(annotations_of(replica_set)) if replica_set is not None else result
+    if number < int(revision_text):
         if before:
-            history = [entry for entry in result.get(HISTORY, "").split(",") if entry]
-            result[HISTORY] = ",".join([*history, before])
+            result[HISTORY] = _history(result.get(HISTORY, ""), before)
         result[REVISION] = revision_text
     if replica_set is None:
         result[DESIRED], result[MAX] = str(wanted), str(largest)
     return result
+
+
+def _history(known: str, revision_text: str) -> str:
+    """The oldest revisions make room for the latest."""
+    entries = [*(known.split(",") if known else ()), revision_text]
+    while len(",".join(entries)) > _LONGEST_HISTORY:
+        entries.pop(0)
+    return ",".join(entries)
+
+
+def own_annotations(obj: Plain) -> dict[str, str]:
+    """Those that a Deployment and its sets share."""
+    return {key: value for key, value in annotations_of(obj).items() if key not in _NOT_COPIED}
 
 
 def _without(conditions: Iterable[Plain], kind: str) -> list[Plain]:
