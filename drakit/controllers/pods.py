@@ -63,6 +63,7 @@ WORKLOAD = "workload"  # the index
 JOB_FINALIZER = "batch.kubernetes.io/job-tracking"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 _FIRST_BATCH = 1
+_LONGEST_NAME = 253
 _JOB_UID = "batch.kubernetes.io/controller-uid"
 _NOTHING = LabelSelector((Requirement("", "in", frozenset()),))
 
@@ -232,7 +233,7 @@ def pod_from_template(template: Plain, owner: Plain, **metadata: object) -> Plai
     """A pod as the template says, owned by the workload; `metadata` replaces fields of its metadata."""
     wanted = template.get("metadata") or {}
     body: Plain = {
-        "generateName": f"{name(owner)}-",
+        "generateName": f"{name(owner)}-"[:_LONGEST_NAME],
         "namespace": namespace(owner),
         "ownerReferences": [controller_reference(owner)],
     }

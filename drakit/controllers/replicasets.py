@@ -116,9 +116,12 @@ def next_status(
     conditions = [dict(entry) for entry in old.get("conditions") or ()]
     known = condition(replica_set, "ReplicaFailure")
     if failure and known is None:
-        reason = "FailedCreate" if active < spec(replica_set).get("replicas", 1) else "FailedDelete"
+        missing = active < spec(replica_set).get("replicas", 1)
+        reason, message = (
+            ("FailedCreate", failure) if missing else ("FailedDelete", f"unable to delete pods: {failure}")
+        )
         conditions = set_condition(
-            conditions, {"type": "ReplicaFailure", "status": "True", "reason": reason, "message": failure}, now
+            conditions, {"type": "ReplicaFailure", "status": "True", "reason": reason, "message": message}, now
         )
     elif not failure and known is not None:
         conditions = [entry for entry in conditions if entry["type"] != "ReplicaFailure"]
@@ -194,9 +197,9 @@ class ReplicaSetController:
         return None
 
     def _crowding(self, replica_set: Plain) -> Counter[str]:
-        """How many active pods of the same Deployment are on each node."""
+        """How many active pods of the same Deployment are on each node; a set of its own does not care, as in Kubernetes."""
         owner = controller_of(replica_set)
-        related = self._sets.by_index(WORKLOAD, owner["uid"]) if owner else [replica_set]
+        related = self._sets.by_index(WORKLOAD, owner["uid"]) if owner else []
         return Counter(
             spec(pod).get("nodeName") or ""
             for other in related

@@ -146,6 +146,35 @@ def test_which_pod_goes_first(first: dict, second: dict) -> None:
     assert [pod["metadata"]["name"] for pod in deletion_order(pods, Counter({"crowded": 5}))] == ["a", "b"]
 
 
+@pytest.mark.parametrize(
+    ("owner", "goes"),
+    [
+        pytest.param("ReplicaSet", "lonely", id="on-its-own"),
+        pytest.param("Deployment", "crowded", id="of-a-deployment"),
+    ],
+)
+def test_crowded_nodes_matter_to_the_sets_of_a_deployment(play, owner: str, goes: str) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.workload(owner, "w", replicas=3))
+        await cluster.settle()
+        since = {}
+        for number, pod in enumerate(await cluster.list(Pod)):
+            name, node = pod["metadata"]["name"], "lonely" if number == 0 else "crowded"
+            await cluster.client.bind(await cluster.client.get(Pod, name, namespace="default"), node)
+            since[name] = "2025-12-31T23:59:59Z" if node == "lonely" else "2025-01-01T00:00:00Z"
+            ready = {"type": "Ready", "status": "True", "lastTransitionTime": since[name]}
+            await cluster.patch(
+                Pod, name, {"status": {"phase": "Running", "conditions": [ready]}}, subresource="status"
+            )
+        await cluster.settle()
+        await cluster.patch(ReplicaSet if owner == "ReplicaSet" else Deployment, "w", {"spec": {"replicas": 2}})
+        await cluster.settle()
+        (gone,) = [pod for pod in await cluster.list(Pod) if pod["metadata"].get("deletionTimestamp")]
+        assert gone["spec"]["nodeName"] == goes
+
+    play(story, DEPLOYMENTS, REPLICA_SETS)
+
+
 def test_pods_of_about_one_age_go_in_no_order_of_age() -> None:
     """Ages are compared by their order of magnitude, as Kubernetes does since LogarithmicScaleDown."""
 
