@@ -47,16 +47,23 @@ _FIRST_BACKOFF, _LAST_BACKOFF = 1.0, 900.0
 
 
 def tolerations(pod_spec: Plain) -> list[Plain]:
-    """The template's, and those that let a daemon run where nothing else may."""
+    """The template's, and those that let a daemon run where nothing else may: without end, whatever the template says of them."""
     wanted = list(pod_spec.get("tolerations") or ())
     keys = _EVERYWHERE + (
         (("node.kubernetes.io/network-unavailable", "NoSchedule"),) if pod_spec.get("hostNetwork") else ()
     )
     for key, effect in keys:
         entry = {"key": key, "operator": "Exists", "effect": effect}
-        if entry not in wanted:
+        places = [place for place, each in enumerate(wanted) if _without_end(each) == entry]
+        for place in places:
+            wanted[place] = entry
+        if not places:
             wanted.append(entry)
     return wanted
+
+
+def _without_end(toleration: Plain) -> Plain:
+    return {field: value for field, value in toleration.items() if value and field != "tolerationSeconds"}
 
 
 class Fitting:
@@ -127,7 +134,9 @@ class Roster:
     """The pods and nodes of one DaemonSet, in one state of its spec."""
 
     def __init__(self, daemon_set: Plain, revision: str, nodes: Iterable[Plain], pods: Iterable[Plain]) -> None:
-        rolling = (spec(daemon_set).get("updateStrategy") or {}).get("rollingUpdate") or {}
+        strategy = spec(daemon_set).get("updateStrategy") or {}
+        self.rolls = strategy.get("type", "RollingUpdate") == "RollingUpdate"
+        rolling = (strategy.get("rollingUpdate") or {}) if self.rolls else {}
         self.revision = revision
         self.generation = daemon_set["metadata"].get("generation", 0)
         self.max_surge, self.max_unavailable = rolling.get("maxSurge", 0), rolling.get("maxUnavailable", 1)
@@ -332,7 +341,7 @@ def _age(pod: Plain) -> tuple[bool, str, str]:
     return not spec(pod).get("nodeName"), pod["metadata"].get("creationTimestamp") or "", name(pod)
 
 
-def decide(daemon_set: Plain, roster: Roster, now: datetime) -> Step:
+def decide(roster: Roster, now: datetime) -> Step:
     roster.look(now)
     step = Step()
     for node in roster.acting:
@@ -346,15 +355,13 @@ def decide(daemon_set: Plain, roster: Roster, now: datetime) -> Step:
                 step.wait = min(step.wait or wait, wait)
             else:
                 step.ended.append(pod)
-    if not step.create and not step.delete and not step.ended:
-        _update(step, daemon_set, roster)
+    if roster.rolls and not step.create and not step.delete and not step.ended:
+        _update(step, roster)
     return step
 
 
-def _update(step: Step, daemon_set: Plain, roster: Roster) -> None:
+def _update(step: Step, roster: Roster) -> None:
     """Replace pods of old revisions, as many at a time as the strategy allows."""
-    if (spec(daemon_set).get("updateStrategy") or {}).get("type", "RollingUpdate") != "RollingUpdate":
-        return
 
     def old_pods(nodes: Iterable[str]) -> list[Plain]:
         return [pod for node in nodes for pod in roster.old_pods(node)]

@@ -145,9 +145,9 @@ class DaemonSetController:
         roster = self._roster(daemon_set, labels(revision).get(REVISION_LABEL, ""))
         if roster.strangers or orphans_of(self._pods, daemon_set):
             await adopt_and_release(self._client, self._pods, daemon_set, DAEMON_SETS)
-        step = decide(daemon_set, roster, self._clock.now())
+        step = decide(roster, self._clock.now())
         failure = await self._carry_out(daemon_set, step, roster.revision)
-        if len(step.create) > _BURST:
+        if max(len(step.create), len(step.ended) + len(step.delete)) > _BURST:
             self.loop.add(key)
         current = self._sets.get(key) or daemon_set
         patch = status_patch(status(current), next_status(current, roster, self._clock.now()))
@@ -171,13 +171,13 @@ class DaemonSetController:
             else:
                 text = f"Found succeeded daemon pod {key_of(pod)} on node {node_of(pod)}, will try to delete it"
                 self._recorder.event(daemon_set, "Normal", "SucceededDaemonPod", text)
-        doomed = {uid(pod): pod for pod in (*step.ended, *step.delete)}.values()
-        answers = await asyncio.gather(
-            *(self._control.delete(daemon_set, pod) for pod in doomed), return_exceptions=True
-        )
         nodes = step.create[:_BURST]
         _, error = await slow_start(
             len(nodes), lambda number: self._control.create(daemon_set, _pod(daemon_set, nodes[number], revision))
+        )
+        doomed = [*{uid(pod): pod for pod in (*step.ended, *step.delete)}.values()][:_BURST]
+        answers = await asyncio.gather(
+            *(self._control.delete(daemon_set, pod) for pod in doomed), return_exceptions=True
         )
         return error or next((answer for answer in answers if isinstance(answer, Exception)), None)
 

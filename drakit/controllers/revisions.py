@@ -81,6 +81,8 @@ class History:
 
     async def _create(self, owner: Plain, data: Plain, number: int, collisions: int) -> Plain:
         text = json.dumps(data, sort_keys=True, separators=(",", ":")) + (f"/{collisions}" if collisions else "")
+        if owner["kind"] == "DaemonSet":  # which may have the name and the template of a StatefulSet
+            text += "/DaemonSet"
         digest = safe_encode(str(fnv32(text.encode())))
         wanted = (spec(owner)["template"].get("metadata") or {}).get("labels") or {}
         body = {
@@ -109,8 +111,11 @@ class History:
         return created
 
     async def truncate(self, owner: Plain, live: Collection[str]) -> None:
-        """Delete the oldest revisions that no pod uses, beyond revisionHistoryLimit; for DaemonSets those in use count too."""
+        """Delete the oldest revisions that no pod uses, beyond revisionHistoryLimit; for DaemonSets those in use count too.
+        A negative limit keeps all."""
         limit = spec(owner).get("revisionHistoryLimit", 10)
+        if limit < 0:
+            return
         known = self.of(owner)
         unused = [revision for revision in known if name(revision) not in live]
         old = len(known) - 1 if owner["kind"] == "DaemonSet" else len(unused)

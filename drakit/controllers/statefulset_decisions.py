@@ -287,7 +287,7 @@ def _shrink(stateful_set: Plain, roster: Roster) -> Step | None:
 def _updates(stateful_set: Plain, roster: Roster, update: str) -> list[Plain]:
     """Pods of an old revision to replace now, from the last ordinal down to the partition."""
     rolling = (spec(stateful_set).get("updateStrategy") or {}).get("rollingUpdate") or {}
-    limit = max(1, scaled(rolling.get("maxUnavailable", 1), len(roster.wanted), up=True))
+    limit = max(1, scaled(rolling.get("maxUnavailable", 1), len(roster.wanted), up=False))
     unavailable = roster.unavailable()
     room = max(0, limit - len(unavailable))
     chosen: list[int] = []

@@ -7,10 +7,14 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from lightkube.models.apps_v1 import ControllerRevision
+from lightkube.models.core_v1 import Pod
 
 from drakit.client import Plain
-from drakit.controllers.daemonset_decisions import Roster, decide, next_status
+from drakit.controllers.daemonset_decisions import Roster, decide, next_status, tolerations
 from tests.controllers import objects as make
+from tests.controllers.cluster import Cluster
+from tests.controllers.kubelet import add_node, run_until_quiet
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NODES = [f"n{number}" for number in range(5)]
@@ -70,7 +74,7 @@ def test_roster_kept_up_to_date_is_as_one_made_anew(seed: int) -> None:
             roster.remove_node(node)
         fresh = Roster(owner, "new", nodes.values(), pods.values())
         fresh._backoff = dict(roster._backoff)  # what was done before is not in the pods
-        step, expected = decide(owner, roster, NOW), decide(owner, fresh, NOW)
+        step, expected = decide(roster, NOW), decide(fresh, NOW)
         assert len(step.create) == len(expected.create)
         assert len(step.delete) == len(expected.delete)
         assert step.wait == expected.wait
@@ -80,6 +84,66 @@ def test_roster_kept_up_to_date_is_as_one_made_anew(seed: int) -> None:
             assert roster.updates[group].keys() == members.keys()
         assert (roster.strangers, roster.revisions) == (fresh.strangers, fresh.revisions)
         assert roster.ripening.keys() == fresh.ripening.keys()
+
+
+NOT_READY = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}
+
+
+@pytest.mark.parametrize(
+    ("given", "result"),
+    [
+        pytest.param([], [NOT_READY], id="added"),
+        pytest.param([{"key": "mine"}], [{"key": "mine"}, NOT_READY], id="others-stay"),
+        pytest.param([{**NOT_READY, "tolerationSeconds": 300}], [NOT_READY], id="no-end"),
+        pytest.param([{**NOT_READY, "value": ""}], [NOT_READY], id="no-value"),
+        pytest.param([{**NOT_READY, "effect": ""}], [{**NOT_READY, "effect": ""}, NOT_READY], id="other-effect"),
+    ],
+)
+def test_daemon_tolerates_its_node_without_end(given: list[Plain], result: list[Plain]) -> None:
+    """A toleration with an end beside one without would still evict the pod."""
+    all_of_them = tolerations({"tolerations": given})
+    assert [each for each in all_of_them if each["key"] in (NOT_READY["key"], "mine")] == result
+    assert len(all_of_them) == len(result) + 5
+
+
+def test_set_that_is_updated_by_hand_does_not_surge() -> None:
+    """`kubectl patch` of the strategy's type leaves what was said about rolling updates."""
+    owner = make.workload("DaemonSet", "d")
+    owner["spec"]["updateStrategy"] = {"type": "OnDelete", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2025-01-01T00:00:00Z"}
+    pods = [
+        {
+            "kind": "Pod",
+            "metadata": {
+                "name": name,
+                "namespace": "default",
+                "creationTimestamp": f"2025-01-0{day}T00:00:00Z",
+                "labels": {"app": "d", "controller-revision-hash": name},
+            },
+            "spec": {"nodeName": "n"},
+            "status": {"phase": "Running", "conditions": [ready]},
+        }
+        for day, name in enumerate(("old", "new"), 1)
+    ]
+    step = decide(Roster(owner, "new", [{"metadata": {"name": "n"}, "spec": {}}], pods), NOW)
+    assert (step.create, [pod["metadata"]["name"] for pod in step.delete]) == ([], ["new"])
+
+
+def test_statefulset_of_the_same_name_and_template_has_revisions_of_its_own(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await add_node(cluster, "n")
+        await cluster.create(make.workload("StatefulSet", "same", replicas=1, serviceName="s"))
+        await cluster.create(make.workload("DaemonSet", "same"))
+        await run_until_quiet(cluster)
+        revisions = await cluster.list(ControllerRevision)
+        assert sorted(revision["metadata"]["ownerReferences"][0]["kind"] for revision in revisions) == [
+            "DaemonSet",
+            "StatefulSet",
+        ]
+        for pod in await cluster.list(Pod):
+            assert pod["metadata"]["labels"]["controller-revision-hash"]
+
+    play(story, "daemonset-controller", "statefulset-controller")
 
 
 def _names(pods: list[Plain]) -> Counter[str]:

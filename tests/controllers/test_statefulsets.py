@@ -6,7 +6,7 @@ import random
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from lightkube.models.apps_v1 import StatefulSet
+from lightkube.models.apps_v1 import ControllerRevision, StatefulSet
 from lightkube.models.core_v1 import Event, Pod
 
 from drakit.client import Plain
@@ -62,6 +62,45 @@ def test_roster_kept_up_to_date_is_as_one_made_anew(seed: int) -> None:
         assert decide(owner, roster, "old", "new", NOW) == decide(owner, fresh, "old", "new", NOW)
         assert next_status(owner, roster, "old", "new", NOW) == next_status(owner, fresh, "old", "new", NOW)
         assert (roster.strangers, roster.revisions) == (fresh.strangers, fresh.revisions)
+
+
+@pytest.mark.parametrize(
+    ("limit", "at_once"),
+    [
+        pytest.param(3, 3, id="a-number"),
+        pytest.param("30%", 3, id="a-part"),
+        pytest.param("39%", 3, id="rounded-down"),
+        pytest.param("1%", 1, id="at-least-one"),
+        pytest.param(None, 1, id="one-if-not-said"),
+    ],
+)
+@pytest.mark.parametrize("policy", ["OrderedReady", "Parallel"])
+def test_how_many_pods_are_updated_at_once(policy: str, limit: int | str | None, at_once: int) -> None:
+    owner = make.workload("StatefulSet", "s", replicas=10, podManagementPolicy=policy)
+    owner["spec"]["updateStrategy"] = {"rollingUpdate": {"maxUnavailable": limit} if limit else {}}
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2025-01-01T00:00:00Z"}
+    pods = [
+        {
+            "metadata": {"name": f"s-{ordinal}", "labels": {"app": "s", "controller-revision-hash": "old"}},
+            "status": {"phase": "Running", "conditions": [ready]},
+        }
+        for ordinal in range(10)
+    ]
+    step = decide(owner, Roster(owner, pods), "old", "new", NOW)
+    assert [pod["metadata"]["name"] for pod in step.delete] == [f"s-{9 - number}" for number in range(at_once)]
+
+
+@pytest.mark.parametrize(("limit", "kept"), [pytest.param(1, 2, id="limited"), pytest.param(-1, 4, id="negative")])
+def test_how_many_revisions_are_kept(play, limit: int, kept: int) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.workload("StatefulSet", "s", replicas=1, revisionHistoryLimit=limit))
+        for number in range(3):
+            await _run(cluster)
+            await cluster.patch(StatefulSet, "s", {"spec": {"template": {"metadata": {"labels": {"v": str(number)}}}}})
+        await _run(cluster)
+        assert len(await cluster.list(ControllerRevision)) == kept
+
+    play(story, STATEFUL_SETS)
 
 
 def test_update_by_hand_is_complete_when_all_pods_are_new(play) -> None:
