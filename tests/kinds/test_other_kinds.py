@@ -132,15 +132,6 @@ def test_workload_pods_always_restart() -> None:
     ]
 
 
-def test_statefulset_fixes_most_of_its_spec() -> None:
-    old = created(kind("StatefulSet", "apps"), workload(serviceName="s"))
-    new = {**old, "spec": {**old["spec"], "serviceName": "t", "replicas": 3}}
-    (cause,) = causes(updated, kind("StatefulSet", "apps"), new, old)
-    assert cause.startswith(
-        "spec: Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals',"
-    )
-
-
 def test_status_is_not_written_through_the_main_resource() -> None:
     old = created(kind("Deployment", "apps"), {**workload(), "status": {"replicas": 5}})
     assert old["status"] == {}

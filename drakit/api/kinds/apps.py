@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lightkube.models import apps_v1
 
 from drakit.api import formats, metadata
@@ -9,6 +11,8 @@ from drakit.api.errors import FieldError
 from drakit.api.kind import Kind, Object, Strategy, Subresource, WriteContext
 from drakit.api.kinds import checks, entry
 from drakit.api.kinds.pod_defaults import default_pod_template
+from drakit.api.kinds.strategy_validation import daemon_set_strategy, deployment_strategy, stateful_set_strategy
+from drakit.api.kinds.volume_validation import validate_claim_spec
 from drakit.api.kinds.workloads import drop_disabled_template, validate_selector_and_template
 
 __all__ = ["KINDS"]
@@ -18,15 +22,7 @@ Errors = list[FieldError]
 GROUP = "apps"
 _SCALED = {"scale": entry.READ_WRITE, "status": entry.READ_WRITE}
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
-_STATEFUL_MUTABLE = (
-    "replicas",
-    "ordinals",
-    "template",
-    "updateStrategy",
-    "revisionHistoryLimit",
-    "persistentVolumeClaimRetentionPolicy",
-    "minReadySeconds",
-)
+_STATEFUL_FIXED = ("selector", "volumeClaimTemplates", "serviceName", "podManagementPolicy")
 
 
 def _spec(obj: Object) -> Object:
@@ -52,17 +48,47 @@ def _counts(spec: Object, *names: str) -> Errors:
     return [error for name in names for error in checks.non_negative(spec.get(name), f"spec.{name}")]
 
 
-def _validate_status(new: Object, old: Object, ctx: WriteContext) -> Errors:
-    status = new.get("status") or {}
+def _status(*parts: str, ready: str = "readyReplicas") -> Subresource:
+    """`parts`: what counts some of the replicas; `ready`: what Kubernetes calls the count that bounds the available ones."""
+
+    def validate(new: Object, old: Object, ctx: WriteContext) -> Errors:
+        status = new.get("status") or {}
+        errors = [
+            error
+            for name, value in status.items()
+            if isinstance(value, int) and not isinstance(value, bool)
+            for error in checks.non_negative(value, f"status.{name}")
+        ]
+        counts = {name: status.get(name) or 0 for name in parts}
+        errors += [
+            FieldError.invalid(f"status.{name}", value, "cannot be greater than status.replicas")
+            for name, value in counts.items()
+            if value > (status.get("replicas") or 0)
+        ]
+        available = counts.get("availableReplicas", 0)
+        if available > counts.get("readyReplicas", 0):
+            errors.append(FieldError.invalid("status.availableReplicas", available, f"cannot be greater than {ready}"))
+        return errors + _collisions(status, old.get("status") or {})
+
+    return Subresource(validate_update=validate)
+
+
+def _collisions(status: Object, old: Object) -> Errors:
+    before, now = old.get("collisionCount"), status.get("collisionCount")
+    if before is None or (now is not None and now >= before):
+        return []
+    return [FieldError.invalid("status.collisionCount", now or 0, "cannot be decremented")]
+
+
+def _warn_of_name(obj: Object, old: Object | None, ctx: WriteContext) -> list[str]:
+    """Pods are called after the object, and a host name is shorter than the name of an object may be."""
+    texts = formats.dns_label(obj["metadata"].get("name") or "") if old is None else ()
+    if not texts:
+        return []
     return [
-        error
-        for name, value in status.items()
-        if isinstance(value, int) and not isinstance(value, bool)
-        for error in checks.non_negative(value, f"status.{name}")
+        "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; "
+        f"a DNS label is recommended: [{' '.join(texts)}]"
     ]
-
-
-_STATUS = {"status": Subresource(validate_update=_validate_status)}
 
 
 # Deployments
@@ -88,62 +114,12 @@ def _default_deployment(obj: Object) -> None:
 def _validate_deployment(obj: Object, ctx: WriteContext) -> Errors:
     spec = obj["spec"]
     errors = _counts(spec, "replicas") + validate_selector_and_template(obj, "deployment")
-    strategy = spec.get("strategy") or {}
-    if strategy.get("type") == "Recreate":
-        if strategy.get("rollingUpdate") is not None:
-            text = "may not be specified when strategy `type` is 'Recreate'"
-            errors.append(FieldError.forbidden("spec.strategy.rollingUpdate", text))
-    elif strategy.get("type") == "RollingUpdate":
-        errors += _rolling_update(strategy.get("rollingUpdate") or {}, "spec.strategy.rollingUpdate")
-    else:
-        supported = ("Recreate", "RollingUpdate")
-        errors.append(FieldError.not_supported("spec.strategy", _internal(strategy), supported))
+    errors += deployment_strategy(spec.get("strategy") or {}, "spec.strategy")
     errors += _counts(spec, "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
     if spec.get("progressDeadlineSeconds", 600) <= spec.get("minReadySeconds", 0):
         value = spec["progressDeadlineSeconds"]
         errors.append(FieldError.invalid("spec.progressDeadlineSeconds", value, "must be greater than minReadySeconds"))
     return errors
-
-
-def _internal(strategy: Object) -> Object:
-    """As Kubernetes prints it: the internal object, by Go's field names."""
-    return {"Type": strategy.get("type") or "", "RollingUpdate": strategy.get("rollingUpdate")}
-
-
-def _rolling_update(rolling: Object, path: str) -> Errors:
-    errors: Errors = []
-    for name in ("maxUnavailable", "maxSurge"):
-        errors += _count_or_percent(rolling.get(name, 0), f"{path}.{name}")
-    if _amount(rolling.get("maxUnavailable", 0)) == 0 and _amount(rolling.get("maxSurge", 0)) == 0:
-        value = rolling.get("maxUnavailable", 0)
-        errors.append(FieldError.invalid(f"{path}.maxUnavailable", value, "may not be 0 when `maxSurge` is 0"))
-    return errors
-
-
-def _amount(value: int | str) -> int:
-    if isinstance(value, int):
-        return value
-    digits = value.removesuffix("%")
-    return _digits(digits) if digits.isascii() and digits.isdigit() else -1
-
-
-def _digits(text: str) -> int:
-    """As large as a count can sensibly be, however many digits there are."""
-    return int(text) if len(text) <= 18 else 10**18
-
-
-def _count_or_percent(value: int | str, path: str) -> Errors:
-    if isinstance(value, int):
-        return checks.non_negative(value, path)
-    if value.endswith("%") and value[:-1].isascii() and value[:-1].isdigit():
-        if _digits(value[:-1]) > 100 and not path.endswith("maxSurge"):
-            return [FieldError.invalid(path, value, "must not be greater than 100%")]
-        return []
-    text = (
-        "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
-        "validation is '[0-9]+%')"
-    )
-    return [FieldError.invalid(path, value, text)]
 
 
 def _validate_deployment_update(new: Object, old: Object, ctx: WriteContext) -> Errors:
@@ -176,7 +152,13 @@ DEPLOYMENT = entry.kind(
         prepare_for_update=_prepare_deployment_update,
         validate=_validate_deployment,
         validate_update=_validate_deployment_update,
-        subresources={"status": Subresource(_prepare_deployment_status, _validate_status)},
+        warnings=_warn_of_name,
+        subresources={
+            "status": replace(
+                _status("updatedReplicas", "readyReplicas", "availableReplicas"),
+                prepare_for_update=_prepare_deployment_status,
+            )
+        },
         validate_name=formats.name_is(formats.dns_subdomain),
         generation=True,
         reset=("status",),
@@ -220,7 +202,8 @@ REPLICA_SET = entry.kind(
         prepare_for_update=_prepare_update,
         validate=_validate_replica_set,
         validate_update=_validate_replica_set_update,
-        subresources=_STATUS,
+        warnings=_warn_of_name,
+        subresources={"status": _status("fullyLabeledReplicas", "readyReplicas", "availableReplicas")},
         validate_name=formats.name_is(formats.dns_subdomain),
         generation=True,
         reset=("status",),
@@ -253,7 +236,9 @@ def _default_daemon_set(obj: Object) -> None:
 
 def _prepare_daemon_set(obj: Object, ctx: WriteContext) -> None:
     _prepare(obj, ctx)
-    obj["metadata"].setdefault("annotations", {})[_TEMPLATE_GENERATION] = "1"
+    annotations = obj["metadata"].setdefault("annotations", {})
+    given = annotations.get(_TEMPLATE_GENERATION) or ""
+    annotations[_TEMPLATE_GENERATION] = str(max(1, int(given))) if given.isascii() and given.isdigit() else "1"
 
 
 def _prepare_daemon_set_update(new: Object, old: Object, ctx: WriteContext) -> None:
@@ -267,18 +252,13 @@ def _prepare_daemon_set_update(new: Object, old: Object, ctx: WriteContext) -> N
 def _validate_daemon_set(obj: Object, ctx: WriteContext) -> Errors:
     spec = obj["spec"]
     errors = validate_selector_and_template(obj, "daemonset") + _counts(spec, "minReadySeconds")
-    strategy = spec.get("updateStrategy") or {}
-    if strategy.get("type") == "RollingUpdate":
-        errors += _rolling_update(strategy.get("rollingUpdate") or {}, "spec.updateStrategy.rollingUpdate")
-    elif strategy.get("type") != "OnDelete":
-        supported = ("RollingUpdate", "OnDelete")
-        errors.append(FieldError.not_supported("spec.updateStrategy", _internal(strategy), supported))
+    errors += daemon_set_strategy(spec.get("updateStrategy") or {}, "spec.updateStrategy")
     return errors + _counts(spec, "revisionHistoryLimit")
 
 
 def _validate_daemon_set_update(new: Object, old: Object, ctx: WriteContext) -> Errors:
-    errors = _validate_daemon_set(new, ctx)
-    return errors + checks.immutable(new["spec"].get("selector"), old["spec"].get("selector"), "spec.selector")
+    errors = checks.immutable(new["spec"].get("selector"), old["spec"].get("selector"), "spec.selector")
+    return errors + _validate_daemon_set(new, ctx)
 
 
 DAEMON_SET = entry.kind(
@@ -290,7 +270,7 @@ DAEMON_SET = entry.kind(
         prepare_for_update=_prepare_daemon_set_update,
         validate=_validate_daemon_set,
         validate_update=_validate_daemon_set_update,
-        subresources=_STATUS,
+        subresources={"status": _status()},
         validate_name=formats.name_is(formats.dns_subdomain),
         generation=True,
         reset=("status",),
@@ -330,27 +310,52 @@ def _default_stateful_set(obj: Object) -> None:
         claim["status"] = {"phase": "Pending", **(claim.get("status") or {})}
 
 
+def _prepare_stateful_set(obj: Object, ctx: WriteContext) -> None:
+    _prepare(obj, ctx)
+    _drop_max_unavailable(obj, {}, ctx)
+
+
+def _prepare_stateful_set_update(new: Object, old: Object, ctx: WriteContext) -> None:
+    _prepare_update(new, old, ctx)
+    _drop_max_unavailable(new, old["spec"], ctx)
+
+
+def _drop_max_unavailable(obj: Object, old: Object, ctx: WriteContext) -> None:
+    rolling, before = ((spec.get("updateStrategy") or {}).get("rollingUpdate") or {} for spec in (obj["spec"], old))
+    if not ctx.gates.enabled("MaxUnavailableStatefulSet") and before.get("maxUnavailable") is None:
+        rolling.pop("maxUnavailable", None)
+
+
 def _validate_stateful_set(obj: Object, ctx: WriteContext) -> Errors:
+    errors = _stateful_spec(obj, recreates=ctx.gates.enabled("StatefulSetRecreateStrategy"))
+    for position, claim in enumerate(obj["spec"].get("volumeClaimTemplates") or ()):
+        errors += validate_claim_spec(claim.get("spec") or {}, f"spec.volumeClaimTemplates[{position}].spec")
+    if obj["spec"].get("serviceName"):
+        errors += checks.dns_label(obj["spec"]["serviceName"], "spec.serviceName")
+    return errors
+
+
+def _stateful_spec(obj: Object, *, recreates: bool) -> Errors:
     spec = obj["spec"]
-    supported = ("OrderedReady", "Parallel")
-    policy = spec.get("podManagementPolicy")
     errors: Errors = []
-    if policy not in supported:
+    if spec.get("podManagementPolicy") not in ("OrderedReady", "Parallel"):
         text = "must be 'OrderedReady' or 'Parallel'"
-        errors.append(FieldError.invalid("spec.podManagementPolicy", policy, text))
-    strategy = (spec.get("updateStrategy") or {}).get("type")
-    if strategy not in ("RollingUpdate", "OnDelete"):
-        text = "must be 'RollingUpdate' or 'OnDelete'"
-        errors.append(FieldError.invalid("spec.updateStrategy", _internal(spec.get("updateStrategy") or {}), text))
-    errors += _counts(spec, "replicas", "minReadySeconds")
-    if spec.get("serviceName"):
-        errors += checks.dns_label(spec["serviceName"], "spec.serviceName")
+        errors.append(FieldError.invalid("spec.podManagementPolicy", spec.get("podManagementPolicy"), text))
+    errors += stateful_set_strategy(spec.get("updateStrategy") or {}, "spec.updateStrategy", recreates=recreates)
     policy_words = spec.get("persistentVolumeClaimRetentionPolicy") or {}
     for name in ("whenDeleted", "whenScaled"):
         if policy_words.get(name) not in ("Retain", "Delete"):
             path = f"spec.persistentVolumeClaimRetentionPolicy.{name}"
             errors.append(FieldError.not_supported(path, policy_words.get(name), ("Retain", "Delete")))
+    errors += _counts(spec, "replicas", "minReadySeconds")
+    errors += checks.non_negative((spec.get("ordinals") or {}).get("start"), "spec.ordinals.start")
     return errors + validate_selector_and_template(_without_host_names(obj), "statefulset")
+
+
+def _warn_of_history(obj: Object, old: Object | None, ctx: WriteContext) -> list[str]:
+    if (obj["spec"].get("revisionHistoryLimit") or 0) >= 0:
+        return []
+    return ["spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"]
 
 
 def _without_host_names(obj: Object) -> Object:
@@ -369,14 +374,11 @@ def _without_host_names(obj: Object) -> Object:
 
 
 def _validate_stateful_set_update(new: Object, old: Object, ctx: WriteContext) -> Errors:
-    errors = _validate_stateful_set(new, ctx)
-    fixed, before = (
-        {name: value for name, value in obj["spec"].items() if name not in _STATEFUL_MUTABLE} for obj in (new, old)
-    )
-    if fixed != before:
-        names = ", ".join(f"'{name}'" for name in _STATEFUL_MUTABLE[:-1])
-        text = f"updates to statefulset spec for fields other than {names} and 'minReadySeconds' are forbidden"
-        errors.append(FieldError.forbidden("spec", text))
+    """What was there before is tolerated: a strategy whose gate is off by now, claims and a service name that cannot change."""
+    before = (old["spec"].get("updateStrategy") or {}).get("type")
+    errors = _stateful_spec(new, recreates=before == "Recreate" or ctx.gates.enabled("StatefulSetRecreateStrategy"))
+    for name in _STATEFUL_FIXED:
+        errors += checks.immutable(new["spec"].get(name), old["spec"].get(name), f"spec.{name}")
     return errors
 
 
@@ -385,11 +387,16 @@ STATEFUL_SET = entry.kind(
     "statefulsets",
     Strategy(
         default={"": _default_stateful_set},
-        prepare_for_create=_prepare,
-        prepare_for_update=_prepare_update,
+        prepare_for_create=_prepare_stateful_set,
+        prepare_for_update=_prepare_stateful_set_update,
         validate=_validate_stateful_set,
         validate_update=_validate_stateful_set_update,
-        subresources=_STATUS,
+        warnings=_warn_of_history,
+        subresources={
+            "status": _status(
+                "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas", ready="status.readyReplicas"
+            )
+        },
         validate_name=formats.name_is(formats.dns_label),
         generation=True,
         reset=("status",),

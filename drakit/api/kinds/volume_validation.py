@@ -9,7 +9,7 @@ from drakit.api.errors import FieldError
 from drakit.api.kinds import checks
 from drakit.api.kinds.container_validation import descending_path
 
-__all__ = ["validate_volumes"]
+__all__ = ["validate_claim_spec", "validate_volumes"]
 
 Plain = dict[str, Any]
 Errors = list[FieldError]
@@ -188,3 +188,32 @@ _CHECKS: dict[str, Callable[[Plain, str], Errors]] = {
     "projected": _projected,
     "persistentVolumeClaim": _claim,
 }
+
+
+_ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+
+
+def validate_claim_spec(spec: Plain, path: str) -> Errors:
+    """What every claim must say: how it is used, and how much it asks for."""
+    modes = spec.get("accessModes") or ()
+    errors = [] if modes else [FieldError.required(f"{path}.accessModes", "at least 1 access mode is required")]
+    errors += checks.label_selector(spec.get("selector"), f"{path}.selector")
+    errors += [
+        FieldError.not_supported(f"{path}.accessModes", mode, _ACCESS_MODES)
+        for mode in modes
+        if mode not in _ACCESS_MODES
+    ]
+    if "ReadWriteOncePod" in modes and set(modes) & set(_ACCESS_MODES[:3]):
+        text = "may not use ReadWriteOncePod with other access modes"
+        errors.append(FieldError.forbidden(f"{path}.accessModes", text))
+    amount = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
+    at = f"{path}.resources[storage]"
+    if amount is None:
+        errors.append(FieldError.required(at))
+    elif checks.quantity(amount).sign <= 0:
+        errors.append(FieldError.invalid(at, str(checks.quantity(amount)), "must be greater than zero"))
+    if spec.get("storageClassName"):
+        errors += checks.subdomain(spec["storageClassName"], f"{path}.storageClassName")
+    if spec.get("volumeMode") not in (None, "Block", "Filesystem"):
+        errors.append(FieldError.not_supported(f"{path}.volumeMode", spec["volumeMode"], ("Block", "Filesystem")))
+    return errors
