@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import groupby, islice
+from typing import Literal
 
 from drakit.controllers.objects import (
     Plain,
@@ -27,20 +29,34 @@ from drakit.controllers.objects import (
 from drakit.controllers.pods import scaled, selector_of
 from drakit.controllers.revisions import revision_of_pod
 
-__all__ = ["POD_INDEX_LABEL", "POD_NAME_LABEL", "Roster", "Step", "decide", "next_status"]
+__all__ = ["POD_INDEX_LABEL", "POD_NAME_LABEL", "Action", "Roster", "Step", "decide", "next_status"]
 
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 POD_INDEX_LABEL = "apps.kubernetes.io/pod-index"
 _LAST_ORDINAL = 2**31 - 1
+_LARGEST_ROUND = 500
+_DOUBLED = 511  # 1 + 2 + 4 + … + 256: so many places are done with before rounds are as large as they get
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """Make the pod of an ordinal, from the update revision or the current one; delete one; give one the labels of its ordinal."""
+
+    verb: Literal["create", "delete", "name"]
+    ordinal: int
+    pod: Plain | None = None
+    new: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What to do now; the rest follows when these pods have come or gone."""
+    """What to do now: round after round until one fails, what is in a round at once. The rest follows when these pods have come or gone."""
 
-    create: list[tuple[int, bool]] = field(default_factory=list)  # ordinal, whether from the update revision
-    delete: list[Plain] = field(default_factory=list)
-    name: list[Plain] = field(default_factory=list)  # adopted pods that lack the labels of their ordinal
+    rounds: list[list[Action]] = field(default_factory=list)
+
+    @property
+    def actions(self) -> list[Action]:
+        return [action for each in self.rounds for action in each]
 
 
 class Ordinals:
@@ -82,6 +98,7 @@ class Roster:
         self.troubled = Ordinals()  # finished, being deleted, not running or not ready
         self.ripening = Ordinals()  # ready, but not for minReadySeconds yet, as far as we know
         self.lasting: dict[str, Ordinals] = {}  # revision -> pods that are not being deleted
+        self.finished = Ordinals()  # and not being deleted
         self.unnamed = Ordinals()  # without the label that says their name
         self.revisions: Counter[str] = Counter()  # of all pods
         self.ready = 0
@@ -120,6 +137,8 @@ class Roster:
             self.unnamed.add(ordinal)
         if not deleting(pod):
             self.lasting.setdefault(revision, Ordinals()).add(ordinal)
+            if pod_finished(pod):
+                self.finished.add(ordinal)
         if deleting(pod) or not ready:
             self.troubled.add(ordinal)
         if ready and self.minimum:
@@ -133,7 +152,7 @@ class Roster:
             return
         revision = revision_of_pod(known)
         self.present.discard(ordinal)
-        for each in (self.troubled, self.ripening, self.unnamed):
+        for each in (self.troubled, self.ripening, self.finished, self.unnamed):
             each.discard(ordinal)
         self.revisions[revision] -= 1
         if not self.revisions[revision]:
@@ -231,61 +250,80 @@ def decide(stateful_set: Plain, roster: Roster, current: str, update: str, now: 
     """The next step; `current` and `update` are names of revisions."""
     roster.resize(wanted_ordinals(stateful_set))
     roster.ripen(now)
-    step = _fill(stateful_set, roster, current, update)
-    if step is None:
-        step = _shrink(stateful_set, roster)
-    if step is None:
-        rolling = _strategy(stateful_set) == "RollingUpdate"
-        step = Step(delete=_updates(stateful_set, roster, update) if rolling else [])
-    return replace(step, name=_nameless(stateful_set, roster))
+
+    def create(ordinal: int) -> Action:
+        return Action("create", ordinal, new=_from_update(stateful_set, ordinal, current, update))
+
+    rounds, complete = _fill_at_once(roster, create) if _parallel(stateful_set) else _fill_in_order(roster, create)
+    if complete:
+        condemned = list(roster.condemned()) if _parallel(stateful_set) else [*islice(roster.condemned(), 1)]
+        if condemned:
+            rounds += (
+                _shrink_at_once(roster, condemned) if _parallel(stateful_set) else _shrink_in_order(roster, *condemned)
+            )
+        elif _strategy(stateful_set) == "RollingUpdate":
+            rounds += [[_delete(roster, ordinal)] for ordinal in _updates(stateful_set, roster, update)]
+    return Step(rounds)
 
 
-def _fill(stateful_set: Plain, roster: Roster, current: str, update: str) -> Step | None:
-    """Make what is missing and replace what has finished; in order, one after the other. None: all wanted pods are there."""
-
-    def make(ordinal: int) -> tuple[int, bool]:
-        return ordinal, _from_update(stateful_set, ordinal, current, update)
-
-    if _parallel(stateful_set):
-        create = [make(ordinal) for ordinal in roster.missing.list]
-        delete = [roster.pods[ordinal] for ordinal in roster.troubled.within(roster.wanted)]
-        delete = [pod for pod in delete if pod_finished(pod) and not deleting(pod)]
-        return Step(create, delete) if create or delete else None
-    missing, troubled = roster.missing.first(roster.wanted), roster.first_unavailable(roster.wanted)
-    if missing is not None and (troubled is None or missing < troubled):
-        return Step([make(missing)])
-    if troubled is None:
-        return None
-    pod = roster.pods[troubled]
-    return Step(delete=[pod] if pod_finished(pod) and not deleting(pod) else [])
+def _delete(roster: Roster, ordinal: int) -> Action:
+    return Action("delete", ordinal, roster.pods[ordinal])
 
 
-def _nameless(stateful_set: Plain, roster: Roster) -> list[Plain]:
-    """Adopted pods that are to get their labels; in order, those whose predecessors are all well."""
-    wanted = roster.wanted
-    if not _parallel(stateful_set):
-        stops = (roster.missing.first(wanted), roster.first_unavailable(wanted))
-        wanted = range(wanted.start, min((stop for stop in stops if stop is not None), default=wanted.stop))
-    return [roster.pods[ordinal] for ordinal in roster.unnamed.within(wanted)]
+def _fill_in_order(roster: Roster, create: Callable[[int], Action]) -> tuple[list[list[Action]], bool]:
+    """One after the other, each when those before it are available: make what is missing, replace what has finished. And whether
+    all wanted pods are there."""
+    missing, unavailable = roster.missing.first(roster.wanted), roster.first_unavailable(roster.wanted)
+    stop = min((ordinal for ordinal in (missing, unavailable) if ordinal is not None), default=roster.wanted.stop)
+    rounds = [
+        [Action("name", ordinal, roster.pods[ordinal])]
+        for ordinal in roster.unnamed.within(range(roster.wanted.start, stop))
+    ]
+    if stop == missing:
+        rounds.append([create(stop)])
+    elif stop == unavailable and stop in roster.finished:
+        rounds.append([_delete(roster, stop)])
+    return rounds, stop == roster.wanted.stop
 
 
-def _shrink(stateful_set: Plain, roster: Roster) -> Step | None:
-    """Delete what is not wanted, from the last; in order, one after the other. None: there is nothing of that kind."""
-    condemned = roster.condemned()
-    if _parallel(stateful_set):
-        pods = [roster.pods[ordinal] for ordinal in condemned]
-        return Step(delete=[pod for pod in pods if not deleting(pod)]) if pods else None
-    last = next(condemned, None)
-    if last is None:
-        return None
+def _fill_at_once(roster: Roster, create: Callable[[int], Action]) -> tuple[list[list[Action]], bool]:
+    """As in order, without waiting; in rounds of growing size, so that what fails for one is not tried for all."""
+    finished = roster.finished.within(roster.wanted)
+    actions = {
+        ordinal: Action("name", ordinal, roster.pods[ordinal]) for ordinal in roster.unnamed.within(roster.wanted)
+    }
+    actions |= {ordinal: create(ordinal) for ordinal in roster.missing.list}
+    actions |= {ordinal: _delete(roster, ordinal) for ordinal in finished}
+    ordinals = sorted(actions)
+    places = [ordinal - roster.wanted.start for ordinal in ordinals]
+    return _in_rounds(places, [actions[ordinal] for ordinal in ordinals]), not finished and not roster.missing
+
+
+def _in_rounds(places: list[int], actions: list[Action]) -> list[list[Action]]:
+    """Of 1, 2, 4, … up to 500 places, the actions there: a place at which there is nothing to do counts as well."""
+
+    def number(entry: tuple[int, Action]) -> int:
+        beyond = entry[0] - _DOUBLED
+        return (entry[0] + 1).bit_length() if beyond < 0 else _DOUBLED + beyond // _LARGEST_ROUND
+
+    return [[action for _, action in each] for _, each in groupby(zip(places, actions, strict=True), key=number)]
+
+
+def _shrink_in_order(roster: Roster, last: int) -> list[list[Action]]:
+    """Delete what is not wanted, from the last; it may have to wait for one in trouble below it."""
     first = roster.first_unavailable(range(roster.present.list[0], roster.present.list[-1] + 1))
     if deleting(roster.pods[last]) or (not roster.available(last) and last != first):
-        return Step()  # it goes already, or waits for one in trouble below it
-    return Step(delete=[roster.pods[last]])
+        return []
+    return [[_delete(roster, last)]]
 
 
-def _updates(stateful_set: Plain, roster: Roster, update: str) -> list[Plain]:
-    """Pods of an old revision to replace now, from the last ordinal down to the partition."""
+def _shrink_at_once(roster: Roster, condemned: list[int]) -> list[list[Action]]:
+    doomed = [(place, ordinal) for place, ordinal in enumerate(condemned) if not deleting(roster.pods[ordinal])]
+    return _in_rounds([place for place, _ in doomed], [_delete(roster, ordinal) for _, ordinal in doomed])
+
+
+def _updates(stateful_set: Plain, roster: Roster, update: str) -> list[int]:
+    """Ordinals of pods of an old revision to replace now, from the last ordinal down to the partition."""
     rolling = (spec(stateful_set).get("updateStrategy") or {}).get("rollingUpdate") or {}
     limit = max(1, scaled(rolling.get("maxUnavailable", 1), len(roster.wanted), up=False))
     unavailable = roster.unavailable()
@@ -301,7 +339,7 @@ def _updates(stateful_set: Plain, roster: Roster, update: str) -> list[Plain]:
         if ordinal not in chosen and (roster.available(ordinal) or not _parallel(stateful_set)):
             chosen.append(ordinal)
             room -= 1
-    return [roster.pods[ordinal] for ordinal in chosen]
+    return chosen
 
 
 def next_status(stateful_set: Plain, roster: Roster, current: str, update: str, now: datetime) -> Plain:

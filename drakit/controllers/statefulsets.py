@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable
 
 from lightkube.models.apps_v1 import StatefulSet
@@ -38,6 +39,7 @@ from drakit.controllers.revisions import REVISION_LABEL, History, template_of
 from drakit.controllers.statefulset_decisions import (
     POD_INDEX_LABEL,
     POD_NAME_LABEL,
+    Action,
     Roster,
     Step,
     decide,
@@ -134,13 +136,21 @@ class StatefulSetController:
     async def _carry_out(
         self, stateful_set: Plain, step: Step, templates: dict[bool, Plain], revisions: dict[bool, str]
     ) -> None:
-        for pod in step.delete:
-            await self._told(stateful_set, "Delete", pod, self._control.delete(stateful_set, pod, tell=False))
-        for ordinal, from_update in step.create:
-            body = _pod(stateful_set, templates[from_update], ordinal, revisions[from_update])
-            await self._told(stateful_set, "Create", body, self._create(stateful_set, body, ordinal))
-        for pod in step.name:
-            await self._told(stateful_set, "Update", pod, self._name(pod))
+        async def carry_out(action: Action) -> None:
+            pod = action.pod
+            if pod is None:
+                body = _pod(stateful_set, templates[action.new], action.ordinal, revisions[action.new])
+                await self._told(stateful_set, "Create", body, self._create(stateful_set, body, action.ordinal))
+            elif action.verb == "delete":
+                await self._told(stateful_set, "Delete", pod, self._control.delete(stateful_set, pod, tell=False))
+            else:
+                await self._told(stateful_set, "Update", pod, self._name(pod))
+
+        for actions in step.rounds:
+            answers = await asyncio.gather(*map(carry_out, actions), return_exceptions=True)
+            for answer in answers:
+                if isinstance(answer, BaseException):
+                    raise answer
 
     async def _told(self, stateful_set: Plain, verb: str, pod: Plain, doing: Awaitable[object]) -> None:
         """Do something to a pod, and tell how it went."""

@@ -10,7 +10,7 @@ from lightkube.models.apps_v1 import ControllerRevision, StatefulSet
 from lightkube.models.core_v1 import Event, Pod
 
 from drakit.client import Plain
-from drakit.controllers.statefulset_decisions import Roster, decide, next_status
+from drakit.controllers.statefulset_decisions import POD_NAME_LABEL, Roster, decide, next_status
 from tests.controllers import objects as make
 from tests.controllers.cluster import Cluster
 from tests.controllers.kubelet import run_pods
@@ -81,13 +81,49 @@ def test_how_many_pods_are_updated_at_once(policy: str, limit: int | str | None,
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2025-01-01T00:00:00Z"}
     pods = [
         {
-            "metadata": {"name": f"s-{ordinal}", "labels": {"app": "s", "controller-revision-hash": "old"}},
+            "metadata": {
+                "name": f"s-{ordinal}",
+                "labels": {"app": "s", "controller-revision-hash": "old", POD_NAME_LABEL: f"s-{ordinal}"},
+            },
             "status": {"phase": "Running", "conditions": [ready]},
         }
         for ordinal in range(10)
     ]
     step = decide(owner, Roster(owner, pods), "old", "new", NOW)
-    assert [pod["metadata"]["name"] for pod in step.delete] == [f"s-{9 - number}" for number in range(at_once)]
+    assert [(action.verb, action.ordinal) for action in step.actions] == [
+        ("delete", 9 - number) for number in range(at_once)
+    ]
+
+
+def test_statefulset_without_order_does_things_in_rounds_of_growing_size() -> None:
+    """Places where there is nothing to do count, as in Kubernetes: a name that is taken keeps what comes after from being done."""
+    owner = make.workload("StatefulSet", "s", replicas=1600, podManagementPolicy="Parallel")
+    there = [
+        {"metadata": {"name": "s-1", "labels": {"app": "s"}}},
+        {"metadata": {"name": "s-4", "labels": {"app": "s"}}},
+    ]
+    there[1]["status"] = {"phase": "Failed"}
+    rounds = decide(owner, Roster(owner, there), "r", "r", NOW).rounds
+    assert [len(each) for each in rounds] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 500, 500, 89]
+    assert [(action.verb, action.ordinal) for action in rounds[1]] == [("name", 1), ("create", 2)]
+    assert [(action.verb, action.ordinal) for action in rounds[2][:2]] == [("create", 3), ("delete", 4)]
+
+
+def test_name_that_is_taken_stops_what_comes_after(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.workload("StatefulSet", "s", replicas=2, podManagementPolicy="Parallel"))
+        await _run(cluster)
+        await cluster.patch(Pod, "s-0", {"metadata": {"labels": {"app": "else"}}})
+        await _run(cluster)
+        failed = await cluster.patch(Pod, "s-1", {"status": {"phase": "Failed"}}, subresource="status")
+        await _run(cluster)
+        assert (await cluster.get(Pod, "s-1"))["metadata"]["uid"] == failed["metadata"]["uid"]
+        await cluster.delete(Pod, "s-0", grace_seconds=0)
+        await cluster.settle(60)
+        await _run(cluster)
+        assert (await cluster.get(StatefulSet, "s"))["status"]["readyReplicas"] == 2
+
+    play(story, STATEFUL_SETS)
 
 
 @pytest.mark.parametrize(("limit", "kept"), [pytest.param(1, 2, id="limited"), pytest.param(-1, 4, id="negative")])
