@@ -206,6 +206,21 @@ def matches_label_selector(selector: Mapping[str, Any] | None, labels: Mapping[s
     return parsed is not None and parsed.matches(labels)
 
 
+_TEXTS = {"In": "{key} in ({values})", "NotIn": "{key} notin ({values})", "Exists": "{key}"}
+
+
+def selector_text(selector: Mapping[str, Any] | None) -> str:
+    """A plain LabelSelector object in the form that `-l` takes; empty when it selects everything."""
+    if not selector:
+        return ""
+    terms = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
+    for item in selector.get("matchExpressions") or ():
+        text = _TEXTS.get(item.get("operator", ""), "!{key}")
+        key = item.get("key", "")
+        terms.append((key, text.format(key=key, values=",".join(sorted(item.get("values") or ())))))
+    return ",".join(text for _, text in sorted(terms, key=lambda term: term[0]))
+
+
 @lru_cache(maxsize=1024)
 def parse_field_selector(text: str) -> tuple[tuple[str, str, bool], ...]:
     """`metadata.name=x,status.phase!=Running` as (field, value, must be equal)."""

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from drakit.api.selectors import selector_text
+
 __all__ = ["PRINTERS", "age", "human_duration", "pod_conditions"]
 
 Plain = dict[str, Any]
@@ -97,21 +99,6 @@ def _template_cells(obj: Plain) -> list[str]:
 
 def _labels(labels: Plain | None) -> str:
     return ",".join(f"{key}={labels[key]}" for key in sorted(labels)) if labels else "<none>"
-
-
-_OPERATOR_TEXT = {"In": "{key} in ({values})", "NotIn": "{key} notin ({values})", "Exists": "{key}"}
-
-
-def _selector(selector: Plain | None) -> str:
-    """A label selector in the form that `-l` takes; empty when it selects everything."""
-    if not selector:
-        return ""
-    terms = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
-    for item in selector.get("matchExpressions") or ():
-        text = _OPERATOR_TEXT.get(item.get("operator", ""), "!{key}")
-        key = item.get("key", "")
-        terms.append((key, text.format(key=key, values=",".join(sorted(item.get("values") or ())))))
-    return ",".join(text for _, text in sorted(terms, key=lambda term: term[0]))
 
 
 def _named_and_aged(obj: Plain, now: datetime) -> Row:
@@ -392,14 +379,14 @@ def _deployment(obj: Plain, now: datetime) -> Row:
         status.get("availableReplicas", 0),
         _created(obj, now),
         *_template_cells(obj),
-        _selector(_spec(obj).get("selector")),
+        selector_text(_spec(obj).get("selector")),
     ]
 
 
 def _replica_set(obj: Plain, now: datetime) -> Row:
     status = _status(obj)
     counts = [_spec(obj).get("replicas", 0), status.get("replicas", 0), status.get("readyReplicas", 0)]
-    selector = _selector(_spec(obj).get("selector")) or "<none>"
+    selector = selector_text(_spec(obj).get("selector")) or "<none>"
     return [_name(obj), *counts, _created(obj, now), *_template_cells(obj), selector]
 
 
@@ -415,7 +402,7 @@ _DAEMON_COUNTS = (
 def _daemon_set(obj: Plain, now: datetime) -> Row:
     counts = [_status(obj).get(field, 0) for field in _DAEMON_COUNTS]
     node_selector = _labels(_spec(_spec(obj).get("template") or {}).get("nodeSelector"))
-    selector = _selector(_spec(obj).get("selector")) or "<none>"
+    selector = selector_text(_spec(obj).get("selector")) or "<none>"
     return [_name(obj), *counts, node_selector, _created(obj, now), *_template_cells(obj), selector]
 
 
@@ -448,7 +435,7 @@ def _job(obj: Plain, now: datetime) -> Row:
     if status.get("startTime"):
         end = status.get("completionTime")
         duration = age(status["startTime"], datetime.fromisoformat(end) if end else now)
-    selector = _selector(spec.get("selector")) or "<none>"
+    selector = selector_text(spec.get("selector")) or "<none>"
     return [_name(obj), _job_state(obj), completions, duration, _created(obj, now), *_template_cells(obj), selector]
 
 

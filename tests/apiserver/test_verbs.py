@@ -194,6 +194,88 @@ def test_scale_changes_replicas_only() -> None:
     run(scenario())
 
 
+@pytest.mark.parametrize(
+    ("verb", "body", "code", "text"),
+    [
+        pytest.param(
+            "PATCH",
+            {"spec": {"replicas": -4}},
+            422,
+            'Scale.autoscaling "d" is invalid: spec.replicas: Invalid value: -4: must be greater than or equal to 0',
+            id="negative",
+        ),
+        pytest.param(
+            "PATCH",
+            {"metadata": {"name": "e"}},
+            400,
+            "the name of the object (e) does not match the name on the URL (d)",
+            id="name-of-another",
+        ),
+        pytest.param(
+            "PUT",
+            {"spec": {"replicas": 1}},
+            400,
+            "the name of the object (d based on URL) was undeterminable: name must be provided",
+            id="no-name",
+        ),
+        pytest.param(
+            "PUT",
+            {"metadata": {"name": "d"}, "spec": {"replicas": "x"}},
+            400,
+            'Scale in version "v1" cannot be handled as a Scale: json: cannot unmarshal string into Go struct field '
+            "ScaleSpec.spec.replicas of type int32",
+            id="no-number",
+        ),
+        pytest.param(
+            "PATCH",
+            {"metadata": {"uid": "1"}},
+            409,
+            'Operation cannot be fulfilled on deployments/scale.apps "d": Precondition failed: UID in precondition: 1, '
+            "UID in object meta: UID",
+            id="uid-of-another",
+        ),
+        pytest.param("PATCH", {"spec": {"replicas": None}}, 200, "", id="none-is-zero"),
+    ],
+)
+def test_scale_is_checked_like_any_object(verb: str, body: dict[str, Any], code: int, text: str) -> None:
+    async def scenario() -> None:
+        async with local_server() as local:
+            template = {"metadata": {"labels": {"app": "x"}}, "spec": pod("x")["spec"]}
+            spec = {"replicas": 1, "selector": {"matchLabels": {"app": "x"}}, "template": template}
+            where: dict[str, Any] = {"plural": "deployments", "group": "apps"}
+            made = await local.request("POST", body={"metadata": {"name": "d"}, "spec": spec}, **where)
+            try:
+                if verb == "PATCH":
+                    await local.patch("d", body, subresource="scale", **where)
+                else:
+                    await local.request("PUT", name="d", subresource="scale", body=body, **where)
+                found = 200, ""
+            except StatusError as error:
+                found = error.code, error.message.replace(made.body["metadata"]["uid"], "UID")
+            assert found == (code, text)
+
+    run(scenario())
+
+
+def test_selector_of_a_scale_is_all_of_it() -> None:
+    async def scenario() -> None:
+        async with local_server() as local:
+            template = {"metadata": {"labels": {"app": "x", "tier": "b"}}, "spec": pod("x")["spec"]}
+            terms = [
+                {"key": "tier", "operator": "In", "values": ["c", "b"]},
+                {"key": "a", "operator": "DoesNotExist"},
+                {"key": "app", "operator": "Exists"},
+                {"key": "z", "operator": "NotIn", "values": ["y"]},
+            ]
+            spec = {"selector": {"matchLabels": {"app": "x"}, "matchExpressions": terms}, "template": template}
+            where: dict[str, Any] = {"plural": "deployments", "group": "apps"}
+            await local.request("POST", body={"metadata": {"name": "d"}, "spec": spec}, **where)
+            scale = (await local.request("GET", name="d", subresource="scale", **where)).body
+            assert scale["status"]["selector"] == "!a,app=x,app,tier in (b,c),z notin (y)"
+
+    run(scenario())
+
+
 def test_events_are_one_thing_under_two_names() -> None:
     async def scenario() -> None:
         async with local_server() as local:

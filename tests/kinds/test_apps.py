@@ -146,6 +146,17 @@ def test_statefulset_fixes_what_its_pods_rely_on(field: str, value: str, shown: 
     ]
 
 
+@pytest.mark.parametrize("name", ["Deployment", "ReplicaSet", "DaemonSet", "StatefulSet"])
+def test_selector_that_changes_is_shown_as_go_writes_maps(name: str) -> None:
+    old = created(kind(name, "apps"), _workload())
+    labels = {"z": "1", "app": "x", "b": "2"}
+    template = {**old["spec"]["template"], "metadata": {"labels": labels}}
+    new = {**old, "spec": {**old["spec"], "template": template, "selector": {"matchLabels": labels}}}
+    assert causes(updated, kind(name, "apps"), new, old) == [
+        'spec.selector: Invalid value: {"matchLabels":{"app":"x","b":"2","z":"1"}}: field is immutable'
+    ]
+
+
 def test_first_ordinal_is_not_negative() -> None:
     assert causes(created, kind("StatefulSet", "apps"), _workload(ordinals={"start": -1})) == [
         "spec.ordinals.start: Invalid value: -1: must be greater than or equal to 0"

@@ -13,7 +13,7 @@ from drakit.api.kinds import checks, entry
 from drakit.api.kinds.pod_defaults import default_pod_template
 from drakit.api.kinds.strategy_validation import daemon_set_strategy, deployment_strategy, stateful_set_strategy
 from drakit.api.kinds.volume_validation import validate_claim_spec
-from drakit.api.kinds.workloads import drop_disabled_template, validate_selector_and_template
+from drakit.api.kinds.workloads import drop_disabled_template, fixed_selector, validate_selector_and_template
 
 __all__ = ["KINDS"]
 
@@ -22,7 +22,7 @@ Errors = list[FieldError]
 GROUP = "apps"
 _SCALED = {"scale": entry.READ_WRITE, "status": entry.READ_WRITE}
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
-_STATEFUL_FIXED = ("selector", "volumeClaimTemplates", "serviceName", "podManagementPolicy")
+_STATEFUL_FIXED = ("volumeClaimTemplates", "serviceName", "podManagementPolicy")
 
 
 def _spec(obj: Object) -> Object:
@@ -124,7 +124,7 @@ def _validate_deployment(obj: Object, ctx: WriteContext) -> Errors:
 
 def _validate_deployment_update(new: Object, old: Object, ctx: WriteContext) -> Errors:
     errors = _validate_deployment(new, ctx)
-    return errors + checks.immutable(new["spec"].get("selector"), old["spec"].get("selector"), "spec.selector")
+    return errors + fixed_selector(new, old)
 
 
 def _prepare_deployment_update(new: Object, old: Object, ctx: WriteContext) -> None:
@@ -186,7 +186,7 @@ def _validate_replica_set(obj: Object, ctx: WriteContext) -> Errors:
 
 def _validate_replica_set_update(new: Object, old: Object, ctx: WriteContext) -> Errors:
     errors = _validate_replica_set(new, ctx)
-    return errors + checks.immutable(new["spec"].get("selector"), old["spec"].get("selector"), "spec.selector")
+    return errors + fixed_selector(new, old)
 
 
 def _replicas(obj: Object) -> str:
@@ -257,7 +257,7 @@ def _validate_daemon_set(obj: Object, ctx: WriteContext) -> Errors:
 
 
 def _validate_daemon_set_update(new: Object, old: Object, ctx: WriteContext) -> Errors:
-    errors = checks.immutable(new["spec"].get("selector"), old["spec"].get("selector"), "spec.selector")
+    errors = fixed_selector(new, old)
     return errors + _validate_daemon_set(new, ctx)
 
 
@@ -377,6 +377,7 @@ def _validate_stateful_set_update(new: Object, old: Object, ctx: WriteContext) -
     """What was there before is tolerated: a strategy whose gate is off by now, claims and a service name that cannot change."""
     before = (old["spec"].get("updateStrategy") or {}).get("type")
     errors = _stateful_spec(new, recreates=before == "Recreate" or ctx.gates.enabled("StatefulSetRecreateStrategy"))
+    errors += fixed_selector(new, old)
     for name in _STATEFUL_FIXED:
         errors += checks.immutable(new["spec"].get(name), old["spec"].get(name), f"spec.{name}")
     return errors

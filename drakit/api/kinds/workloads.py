@@ -11,7 +11,7 @@ from drakit.api.kinds import checks
 from drakit.api.kinds.pod_validation import validate_pod_template
 from drakit.api.kinds.pods import drop_disabled_spec
 
-__all__ = ["drop_disabled_template", "validate_selector_and_template", "validate_template_labels"]
+__all__ = ["drop_disabled_template", "fixed_selector", "validate_selector_and_template", "validate_template_labels"]
 
 Errors = list[FieldError]
 
@@ -62,17 +62,7 @@ def _matching_errors(selector: Object | None, template: Object, word: str) -> Er
     if selector and checks.label_selector(selector, ""):
         if word not in _UNREADABLE:
             return []
-        # Go writes the keys of a map in order.
-        labels_first = (
-            {"matchLabels": dict(sorted(selector["matchLabels"].items()))} if selector.get("matchLabels") else {}
-        )
-        return [
-            FieldError.invalid(
-                "spec.selector",
-                {**labels_first, **{k: v for k, v in selector.items() if k != "matchLabels"}},
-                _UNREADABLE[word],
-            )
-        ]
+        return [FieldError.invalid("spec.selector", _shown(selector), _UNREADABLE[word])]
     empty = selector is not None and not selector.get("matchLabels") and not selector.get("matchExpressions")
     # No selector selects nothing, an empty one everything.
     if empty or (selector and selectors.matches_label_selector(selector, labels or {})):
@@ -80,6 +70,17 @@ def _matching_errors(selector: Object | None, template: Object, word: str) -> Er
     text = "`selector` does not match template `labels`"
     shown = dict(sorted(labels.items())) if labels else None  # as Go writes a map
     return [FieldError.invalid("spec.template.metadata.labels", shown, text)]
+
+
+def _shown(selector: Object) -> Object:
+    """Go writes the fields as they are declared, and the keys of a map in order."""
+    labels = {"matchLabels": dict(sorted(selector["matchLabels"].items()))} if selector.get("matchLabels") else {}
+    return {**labels, **{name: value for name, value in selector.items() if name != "matchLabels"}}
+
+
+def fixed_selector(new: Object, old: Object) -> Errors:
+    after, before = new["spec"].get("selector"), old["spec"].get("selector")
+    return checks.immutable(after and _shown(after), before and _shown(before), "spec.selector")
 
 
 def validate_template_labels(selector: Object | None, template: Object) -> Errors:

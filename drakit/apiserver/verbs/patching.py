@@ -21,7 +21,7 @@ from drakit.apiserver.verbs import applying
 from drakit.apiserver.verbs.decoding import media_type
 from drakit.apiserver.verbs.writing import check_name, replace
 
-__all__ = ["patch"]
+__all__ = ["patch", "unfit"]
 
 Plain = dict[str, Any]
 JSON_PATCH, MERGE_PATCH = "application/json-patch+json", "application/merge-patch+json"
@@ -113,7 +113,7 @@ def _patch_stored(
     except RecursionError:
         raise StatusError.bad_request("the patch is nested too deeply") from None
     if not isinstance(patched, dict):
-        raise _unfit(patched, f"json: cannot unmarshal {_go_type(patched)} into Go value")
+        raise unfit(patched, f"json: cannot unmarshal {_go_type(patched)} into Go value")
     obj = decode_patched(call, patched, validation, current if current is old.obj else None)
     check_name(call, obj)
     return replace(ctx, call, obj, old, dry_run=dry_run)
@@ -144,7 +144,7 @@ def decode_patched(call: Call, patched: Plain, validation: str, stored: Plain | 
             f'no kind "{patched.get("kind")}" is registered for version "{patched.get("apiVersion")}" in scheme '
             '"pkg/api/legacyscheme/scheme.go:30"'
         )
-        raise _unfit(whole, text)
+        raise unfit(whole, text)
     if version != call.version:  # the patch says that the object is of another version: so it is read
         kept, patched = {}, {**whole, "metadata": patched["metadata"]}
     try:
@@ -152,12 +152,12 @@ def decode_patched(call: Call, patched: Plain, validation: str, stored: Plain | 
     except StatusError as error:
         if error.code != 400:
             raise
-        raise _unfit(
+        raise unfit(
             whole, error.message.partition(f"cannot be handled as a {kind.kind}: ")[2] or error.message
         ) from None
     if validation != "Ignore" and (problems := decoded.strict_errors):
         if validation == "Strict":
-            raise _unfit(whole, f"strict decoding error: {', '.join(problems)}")
+            raise unfit(whole, f"strict decoding error: {', '.join(problems)}")
         call.warnings.extend(problems)
     obj = decoded.obj
     if kept:
@@ -216,6 +216,6 @@ def _sorted(fields: Any) -> Any:
     return {name: _sorted(fields[name]) for name in sorted(fields)} if isinstance(fields, dict) else fields
 
 
-def _unfit(patched: Any, cause: str) -> StatusError:
+def unfit(patched: Any, cause: str) -> StatusError:
     text = msgspec.json.encode(_as_go_writes(patched)).decode()
     return StatusError.invalid("", "", "", [FieldError.invalid("patch", text, cause)])

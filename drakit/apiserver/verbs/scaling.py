@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from lightkube.models.autoscaling_v1 import Scale
+
 from drakit.api import wire
-from drakit.api.errors import StatusError
+from drakit.api.errors import FieldError, StatusError
+from drakit.api.selectors import selector_text
 from drakit.apiserver import managed_fields, patches
 from drakit.apiserver.call import Answer, Call, check_write_options
 from drakit.apiserver.context import Context, timestamp
 from drakit.apiserver.stored import Stored
 from drakit.apiserver.verbs.decoding import media_type, read_value
-from drakit.apiserver.verbs.writing import replace
+from drakit.apiserver.verbs.patching import unfit
+from drakit.apiserver.verbs.writing import check_name, replace
 
 __all__ = ["scale"]
 
@@ -26,13 +30,16 @@ def scale(ctx: Context, call: Call) -> Answer:
         return Answer(200, value=_scale_of(stored), version=stored.version)
     dry_run, _ = check_write_options(call, "UpdateOptions")
     wanted = _wanted(call, stored)
-    spec = wanted.get("spec")
-    replicas = (spec if isinstance(spec, dict) else {}).get("replicas") or 0
-    if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0:
-        text = f'Scale.autoscaling "{call.name}" is invalid: spec.replicas: Invalid value: {replicas}: must be greater than or equal to 0'
-        raise StatusError(422, "Invalid", text, {"name": call.name, "group": "autoscaling", "kind": "Scale"})
-    given = wanted.get("metadata")
-    version = (given if isinstance(given, dict) else {}).get("resourceVersion")
+    check_name(call, wanted)
+    given = wanted["metadata"]
+    if given.get("uid") not in (None, "", stored.obj["metadata"]["uid"]):
+        text = f"Precondition failed: UID in precondition: {given['uid']}, UID in object meta: {stored.obj['metadata']['uid']}"
+        raise StatusError.conflict(call.kind.group, f"{call.kind.plural}/scale", call.name, text)
+    replicas = wanted["spec"].get("replicas") or 0
+    if replicas < 0:
+        error = FieldError.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise StatusError.invalid("autoscaling", "Scale", call.name, [error])
+    version = given.get("resourceVersion")
     meta = {**stored.obj["metadata"], "resourceVersion": str(version or "")}
     obj = {**stored.obj, "metadata": meta, "spec": {**(stored.obj.get("spec") or {}), "replicas": replicas}}
     main = Call(
@@ -65,7 +72,13 @@ def _wanted(call: Call, stored: Stored) -> Plain:
             raise StatusError(422, "Invalid", f"the patch does not apply: {error}", {}) from None
     if not isinstance(value, dict):
         raise StatusError.bad_request("the object provided is unrecognized (must be of type Scale)")
-    return value
+    try:
+        wanted, _ = wire.read(Scale, value, kind="Scale", version="v1")
+    except StatusError as error:
+        if call.verb == "patch":
+            raise unfit(value, error.message.partition("as a Scale: ")[2]) from None
+        raise
+    return {**wanted, "metadata": wanted.get("metadata") or {}, "spec": wanted.get("spec") or {}}
 
 
 def _as_json(call: Call) -> Call:
@@ -86,7 +99,7 @@ def _scale_of(stored: Stored) -> Plain:
         "spec": {"replicas": spec["replicas"]} if spec.get("replicas") else {},
         "status": {"replicas": status.get("replicas") or 0},
     }
-    labels = (spec.get("selector") or {}).get("matchLabels") or {}
-    if labels:
-        scaled["status"]["selector"] = ",".join(f"{key}={labels[key]}" for key in sorted(labels))
+    selector = selector_text(spec.get("selector"))
+    if selector:
+        scaled["status"]["selector"] = selector
     return scaled
