@@ -100,6 +100,7 @@ class Roster:
         self.lasting: dict[str, Ordinals] = {}  # revision -> pods that are not being deleted
         self.finished = Ordinals()  # and not being deleted
         self.unnamed = Ordinals()  # without the label that says their name
+        self.unsettled: set[int] = set()  # ordinals whose pod has changed since its claims were looked at
         self.revisions: Counter[str] = Counter()  # of all pods
         self.ready = 0
         self.strangers: set[str] = set()  # pods that are the set's, but not by their labels or name
@@ -129,6 +130,7 @@ class Roster:
             return
         revision, ready = revision_of_pod(pod), _running(pod)
         self.pods[ordinal] = pod
+        self.unsettled.add(ordinal)
         self.present.add(ordinal)
         self.missing.discard(ordinal)
         self.revisions[revision] += 1
@@ -151,6 +153,7 @@ class Roster:
         if known is None:
             return
         revision = revision_of_pod(known)
+        self.unsettled.add(ordinal)
         self.present.discard(ordinal)
         for each in (self.troubled, self.ripening, self.finished, self.unnamed):
             each.discard(ordinal)

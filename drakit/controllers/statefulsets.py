@@ -9,7 +9,7 @@ from collections.abc import Awaitable
 from lightkube.models.apps_v1 import StatefulSet
 
 from drakit.api.errors import StatusError
-from drakit.client import Resource, resource_of
+from drakit.client import resource_of
 from drakit.controllers.loop import Context, ControlLoop
 from drakit.controllers.objects import (
     Plain,
@@ -36,6 +36,7 @@ from drakit.controllers.pods import (
     workload_pods,
 )
 from drakit.controllers.revisions import REVISION_LABEL, History, template_of
+from drakit.controllers.statefulset_claims import VolumeClaims
 from drakit.controllers.statefulset_decisions import (
     POD_INDEX_LABEL,
     POD_NAME_LABEL,
@@ -49,9 +50,6 @@ from drakit.controllers.statefulset_decisions import (
 __all__ = ["StatefulSetController"]
 
 STATEFUL_SETS = resource_of(StatefulSet)
-VOLUME_CLAIMS = Resource(
-    "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True
-)  # only on clusters that have volumes
 _WORKERS = 5
 
 
@@ -66,6 +64,7 @@ class StatefulSetController:
         self._pods = workload_pods(context.informers)
         self._history = History(context.client, context.informers)
         self._control = PodControl(context.client, self._pods, self._recorder)
+        self._claims = VolumeClaims(context.client, self._recorder)
         self._rosters: dict[str, Roster] = {}  # by the set's UID
         self._sets.add_handler(self._changed, lambda _, new: self._changed(new), self._removed)
         self._pods.add_handler(self._pod_put, self._pod_updated, self._pod_gone)
@@ -79,6 +78,7 @@ class StatefulSetController:
 
     def _removed(self, stateful_set: Plain) -> None:
         self._rosters.pop(uid(stateful_set), None)
+        self._claims.forget(stateful_set)
 
     def _roster_of(self, pod: Plain) -> Roster | None:
         owner = controller_of(pod) if self._rosters else None
@@ -120,80 +120,70 @@ class StatefulSetController:
         if current not in known:
             current = update
         failure: StatusError | None = None
+        done = True
         if not deleting(stateful_set):
             step = decide(stateful_set, roster, current, update, self._clock.now())
             templates = {True: template_of(revision), False: template_of(known.get(current, revision))}
             try:
-                await self._carry_out(stateful_set, step, templates, {True: update, False: current})
+                await self._claims.settle(stateful_set, roster)  # before pods go, whose claims may go with them
+                done = await self._carry_out(stateful_set, step, templates, {True: update, False: current})
+                await self._claims.settle(stateful_set, roster)
             except StatusError as error:
                 failure = error
         await self._write_status(self._sets.get(key) or stateful_set, roster, current, update)
         await self._history.truncate(stateful_set, {current, update, *roster.revisions})
         if failure is not None:
             raise failure
-        return 1.0 if roster.ripening else None
+        return 1.0 if roster.ripening or not done else None
 
     async def _carry_out(
         self, stateful_set: Plain, step: Step, templates: dict[bool, Plain], revisions: dict[bool, str]
-    ) -> None:
-        async def carry_out(action: Action) -> None:
+    ) -> bool:
+        """False: something has to wait."""
+
+        async def carry_out(action: Action) -> bool:
             pod = action.pod
             if pod is None:
                 body = _pod(stateful_set, templates[action.new], action.ordinal, revisions[action.new])
-                await self._told(stateful_set, "Create", body, self._create(stateful_set, body, action.ordinal))
-            elif action.verb == "delete":
-                await self._told(stateful_set, "Delete", pod, self._control.delete(stateful_set, pod, tell=False))
-            else:
-                await self._told(stateful_set, "Update", pod, self._name(pod))
+                return await self._told(stateful_set, "Create", body, self._create(stateful_set, body))
+            if action.verb == "delete":
+                return await self._told(
+                    stateful_set, "Delete", pod, self._control.delete(stateful_set, pod, tell=False)
+                )
+            return await self._told(stateful_set, "Update", pod, self._name(pod))
 
+        done = True
         for actions in step.rounds:
             answers = await asyncio.gather(*map(carry_out, actions), return_exceptions=True)
             for answer in answers:
                 if isinstance(answer, BaseException):
                     raise answer
+                done = done and answer
+        return done
 
-    async def _told(self, stateful_set: Plain, verb: str, pod: Plain, doing: Awaitable[object]) -> None:
-        """Do something to a pod, and tell how it went."""
+    async def _told(self, stateful_set: Plain, verb: str, pod: Plain, doing: Awaitable[bool | None]) -> bool:
+        """Do something to a pod, and tell how it went. False: it has to wait."""
         what = f"{verb} Pod {name(pod)} in StatefulSet {name(stateful_set)}"
         try:
-            await doing
+            if await doing is False:
+                return False
         except StatusError as error:
             if error.reason != "AlreadyExists":
                 self._recorder.event(stateful_set, "Warning", f"Failed{verb}", f"{what} failed error: {error}")
             raise
         self._recorder.event(stateful_set, "Normal", f"Successful{verb}", f"{what} successful")
+        return True
 
-    async def _create(self, stateful_set: Plain, body: Plain, ordinal: int) -> None:
-        await self._create_claims(stateful_set, body, ordinal)
+    async def _create(self, stateful_set: Plain, body: Plain) -> bool:
+        if not await self._claims.make(stateful_set, body):
+            return False
         await self._control.create(stateful_set, body, tell=False)
+        return True
 
     async def _name(self, pod: Plain) -> None:
         identity = {POD_NAME_LABEL: name(pod), POD_INDEX_LABEL: name(pod).rpartition("-")[2]}
         patch = {"metadata": {"uid": uid(pod), "labels": identity}}
         self._pods.observe(await self._client.patch_plain(PODS, name(pod), patch, namespace=namespace(pod)))
-
-    async def _create_claims(self, stateful_set: Plain, pod: Plain, ordinal: int) -> None:
-        for template in spec(stateful_set).get("volumeClaimTemplates") or ():
-            claim_name = f"{template['metadata']['name']}-{name(pod)}"
-            body = {
-                "apiVersion": "v1",
-                "kind": "PersistentVolumeClaim",
-                "metadata": {
-                    **{key: value for key, value in template["metadata"].items() if key in ("annotations",)},
-                    "name": claim_name,
-                    "namespace": namespace(stateful_set),
-                    "labels": {**(template["metadata"].get("labels") or {}), **_match_labels(stateful_set)},
-                },
-                "spec": template["spec"],
-            }
-            try:
-                await self._client.create_plain(VOLUME_CLAIMS, body)
-            except StatusError as error:
-                if error.reason != "AlreadyExists":
-                    raise
-            else:
-                text = f"Create Claim {claim_name} Pod {name(pod)} in StatefulSet {name(stateful_set)} success"
-                self._recorder.event(stateful_set, "Normal", "SuccessfulCreate", text)
 
     async def _write_status(self, stateful_set: Plain, roster: Roster, current: str, update: str) -> None:
         new = next_status(stateful_set, roster, current, update, self._clock.now())
@@ -204,10 +194,6 @@ class StatefulSetController:
                     STATEFUL_SETS, name(stateful_set), patch, namespace=namespace(stateful_set), subresource="status"
                 )
             )
-
-
-def _match_labels(stateful_set: Plain) -> dict[str, str]:
-    return (spec(stateful_set).get("selector") or {}).get("matchLabels") or {}
 
 
 def _pod(stateful_set: Plain, template: Plain, ordinal: int, revision: str) -> Plain:
