@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
 
 from lightkube.models.batch_v1 import Job
 
@@ -29,9 +31,11 @@ from drakit.controllers.objects import (
     finalizers,
     format_time,
     key_of,
+    labels,
     name,
     namespace,
     pod_active,
+    pod_finished,
     same_owner,
     spec,
     status,
@@ -40,13 +44,16 @@ from drakit.controllers.objects import (
 )
 from drakit.controllers.pods import (
     JOB_FINALIZER,
+    JOB_UID,
     PODS,
     WORKLOAD,
     PodControl,
     adopt_and_release,
+    adopters,
     follow_children,
     orphans_of,
     same_pod,
+    selector_of,
     slow_start,
     workload_pods,
 )
@@ -59,6 +66,8 @@ _WORKERS = 5
 _FIRST_RETRY, _LAST_RETRY = 1.0, 60.0
 _BURST = 500
 _UNCOUNTED_LIMIT = 500
+_OURSELVES = "kubernetes.io/job-controller"
+_NOTHING: Mapping[str, Any] = {}
 _REMOVE_FINALIZER: Plain = {"$deleteFromPrimitiveList/finalizers": [JOB_FINALIZER]}
 
 
@@ -77,12 +86,16 @@ class JobController:
         self._control = PodControl(context.client, self._pods, self._recorder)
         self._backoff: dict[str, Backoff] = {}  # by the Job's UID
         self._placements: dict[str, Placement] = {}  # of indexed Jobs, by UID
-        self._jobs.add_handler(self._changed, lambda _, new: self._changed(new), self._removed)
+        self._jobs.add_handler(self._added, lambda _, new: self._changed(new), self._removed)
         follow_children(self._pods, self._jobs, self.loop, same=same_pod)
         self._pods.add_handler(self._pod_changed, lambda _, new: self._pod_changed(new), self._pod_removed)
 
     async def run(self) -> None:
         await self.loop.run()
+
+    def _added(self, job: Plain) -> None:
+        self.loop.add(key_of(job))
+        self._release_pods(job)
 
     def _changed(self, job: Plain) -> None:
         self.loop.add(key_of(job))
@@ -95,12 +108,12 @@ class JobController:
         self._release_pods(job)
 
     def _release_pods(self, job: Plain) -> None:
-        """Nobody will count these pods any more: their finalizer must not keep them."""
+        """Pods that nobody will count any more: their finalizer must not keep them."""
         for pod in self._pods.by_index(WORKLOAD, uid(job)):
-            self._check_orphan(pod)
+            self._check_stray(pod)
 
     def _pod_changed(self, pod: Plain) -> None:
-        self._check_orphan(pod)
+        self._check_stray(pod)
         owner, placement = self._placement_of(pod)
         if placement is None:
             return
@@ -124,34 +137,36 @@ class JobController:
         """How many active pods have the index."""
         return self._pods.index_count(WORKLOAD, f"{job_uid}:index:{index}")
 
-    def _check_orphan(self, pod: Plain) -> None:
-        if JOB_FINALIZER in finalizers(pod) and not self._counted(pod):
+    def _check_stray(self, pod: Plain) -> None:
+        if self._stray(pod):
             self.loop.add(f"pod:{key_of(pod)}")
 
-    def _counted(self, pod: Plain) -> bool:
-        """A Job that is not over will count the pod."""
-        owner = controller_of(pod)
+    def _stray(self, pod: Plain) -> bool:
+        """It has our finalizer and no Job that will count it, or belongs to a Job whose selector it no longer matches."""
+        tracked, owner = JOB_FINALIZER in finalizers(pod), controller_of(pod)
+        if owner is None:
+            return tracked and (deleting(pod) or not any(map(_counts_pods, adopters(pod, self._jobs))))
         if not same_owner(owner, "Job", "batch"):
             return False
-        assert owner is not None
         job = self._jobs.get(f"{namespace(pod)}/{owner['name']}")
-        return job is not None and uid(job) == owner["uid"] and not decisions.finished(job)
+        if job is None or uid(job) != owner["uid"]:
+            return tracked
+        if not _ours(job):
+            return False
+        return tracked if decisions.finished(job) else not deleting(job) and not selector_of(job).matches(labels(pod))
 
     async def reconcile(self, key: str) -> float | None:
         if key.startswith("pod:"):
             pod = self._pods.get(key[4:])
-            if pod is not None and JOB_FINALIZER in finalizers(pod) and not self._counted(pod):
-                await self._remove_finalizer(pod)
+            if pod is not None and self._stray(pod):
+                await self._let_go(pod)
             return None
         job = self._jobs.get(key)
-        if (
-            job is None
-            or decisions.finished(job)
-            or spec(job).get("managedBy", "kubernetes.io/job-controller") != "kubernetes.io/job-controller"
-        ):
+        if job is None or decisions.finished(job) or not _ours(job):
             return None
         if orphans_of(self._pods, job):
-            await adopt_and_release(self._client, self._pods, job, JOBS)
+            finalizer = partial(_adopted_with, job)
+            await adopt_and_release(self._client, self._pods, job, JOBS, finalizer=finalizer)
         return await self._sync(job)
 
     async def _sync(self, job: Plain) -> float | None:
@@ -460,8 +475,17 @@ class JobController:
         self._jobs.observe(patched)
         return patched
 
-    async def _remove_finalizer(self, pod: Plain) -> None:
-        patch = {"metadata": {"uid": uid(pod), **_REMOVE_FINALIZER}}
+    async def _let_go(self, pod: Plain) -> None:
+        """Of a stray: unless it has just become someone's, as its version would tell."""
+        change: Plain = {"resourceVersion": pod["metadata"]["resourceVersion"]}
+        owner = controller_of(pod)
+        job = self._jobs.get(f"{namespace(pod)}/{owner['name']}") if owner is not None else None
+        if job is not None and owner is not None and uid(job) == owner["uid"] and not decisions.finished(job):
+            change["ownerReferences"] = [{"$patch": "delete", "uid": uid(job)}]
+        await self._remove_finalizer(pod, change)
+
+    async def _remove_finalizer(self, pod: Plain, change: Mapping[str, Any] = _NOTHING) -> None:
+        patch = {"metadata": {"uid": uid(pod), **_REMOVE_FINALIZER, **change}}
         try:
             patched = await self._client.patch_plain(PODS, name(pod), patch, namespace=namespace(pod), kind="strategic")
         except StatusError as error:
@@ -473,6 +497,20 @@ class JobController:
             self._pods.observe_deleted(key_of(pod), uid(pod), {})
         else:
             self._pods.observe(patched)
+
+
+def _ours(job: Plain) -> bool:
+    return str(spec(job).get("managedBy", _OURSELVES)) == _OURSELVES
+
+
+def _counts_pods(job: Plain) -> bool:
+    return _ours(job) and not decisions.finished(job) and not deleting(job)
+
+
+def _adopted_with(job: Plain, pod: Plain) -> str:
+    """The finalizer, unless the Job has counted the pod before someone took it away from the Job."""
+    counted = pod_finished(pod) and JOB_FINALIZER not in finalizers(pod) and labels(pod).get(JOB_UID) == uid(job)
+    return "" if counted else JOB_FINALIZER
 
 
 def _counted_without_uid(job: Plain, pod: Plain) -> bool:

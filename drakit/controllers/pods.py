@@ -38,10 +38,12 @@ from drakit.controllers.objects import (
 __all__ = [
     "COMPLETION_INDEX",
     "JOB_FINALIZER",
+    "JOB_UID",
     "PODS",
     "WORKLOAD",
     "PodControl",
     "adopt_and_release",
+    "adopters",
     "child_states",
     "container_statuses",
     "evict_pod",
@@ -64,7 +66,7 @@ JOB_FINALIZER = "batch.kubernetes.io/job-tracking"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 _FIRST_BATCH = 1
 _LONGEST_NAME = 253
-_JOB_UID = "batch.kubernetes.io/controller-uid"
+JOB_UID = "batch.kubernetes.io/controller-uid"
 _NOTHING = LabelSelector((Requirement("", "in", frozenset()),))
 
 
@@ -97,10 +99,7 @@ def pod_states(pod: Plain) -> Iterable[str]:
         elif any(entry.get("restartCount") for entry in container_statuses(pod)):
             yield "restarted"
     elif (
-        not finished
-        and not gone
-        and (job := labels(pod).get(_JOB_UID))
-        and job == (controller_of(pod) or {}).get("uid")
+        not finished and not gone and (job := labels(pod).get(JOB_UID)) and job == (controller_of(pod) or {}).get("uid")
     ):
         yield "untracked"
 
@@ -167,6 +166,15 @@ def follow_children(
         following.enqueue(child)
 
 
+def adopters(child: Plain, owners: Informer[Plain]) -> Iterable[Plain]:
+    """Those whose selector the child matches; `owners` has been given to `follow_children`."""
+    prefix = f"{namespace(child)}/"
+    for pair in (prefix, *(f"{prefix}{label}={value}" for label, value in labels(child).items())):
+        for owner in owners.by_index("selector", pair):
+            if selector_of(owner).matches(labels(child)):
+                yield owner
+
+
 class _Following:
     """All that follow one kind of children. An event looks at the child once, whoever follows, and costs only its owner's loop."""
 
@@ -188,14 +196,8 @@ class _Following:
         elif not deleting(child):
             for owners, loop in self._adopters:
                 if len(owners):
-                    self._offer(child, owners, loop)
-
-    def _offer(self, child: Plain, owners: Informer[Plain], loop: ControlLoop) -> None:
-        prefix = f"{namespace(child)}/"
-        for pair in (prefix, *(f"{prefix}{label}={value}" for label, value in labels(child).items())):
-            for owner in owners.by_index("selector", pair):
-                if selector_of(owner).matches(labels(child)):
-                    loop.add(key_of(owner))
+                    for adopter in adopters(child, owners):
+                        loop.add(key_of(adopter))
 
     def changed(self, old: Plain, new: Plain) -> None:
         if self._same is not None and self._same(old, new):
@@ -318,11 +320,13 @@ async def adopt_and_release(
     *,
     member: Callable[[Plain], bool] = lambda _: True,
     among: Callable[[Plain], bool] = lambda _: True,
+    finalizer: Callable[[Plain], str] = lambda _: "",
 ) -> list[Plain]:
     """The children that are the owner's, after taking those that match its selector and have no owner, and letting go of those
     that no longer match (pkg/controller/controller_ref_manager.go).
 
     `member`: what must hold for its children beyond the selector; `among`: those it looks at, the others stay whose they are.
+    `finalizer`: what a child gets when it is taken.
     """
     selector = selector_of(owner)
     resource = children.resource
@@ -350,7 +354,10 @@ async def adopt_and_release(
             return mine
         reference = {**controller_reference(owner)}
         for child in orphans:
-            patch = {"metadata": {"uid": uid(child), "ownerReferences": [reference]}}
+            metadata: Plain = {"uid": uid(child), "ownerReferences": [reference]}
+            if mark := finalizer(child):
+                metadata["finalizers"] = [mark]
+            patch = {"metadata": metadata}
             adopted = await _patch_owner(client, children, resource, child, patch)
             if adopted is not None:
                 mine.append(adopted)
