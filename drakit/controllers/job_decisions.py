@@ -29,15 +29,17 @@ __all__ = [
     "Counts",
     "complete",
     "completion_index",
+    "counts_handed_on",
     "deadline_left",
     "ensure_condition",
     "failed_indexes",
     "failure_policy",
     "finished",
     "finished_at",
-    "index_failures",
+    "index_backoff",
     "indexed",
     "job_condition",
+    "last_failed",
     "new_results",
     "over",
     "pending_indexes",
@@ -51,6 +53,7 @@ FAILURE_COUNT = "batch.kubernetes.io/job-index-failure-count"
 IGNORED_COUNT = "batch.kubernetes.io/job-index-ignored-failure-count"
 _FIRST_BACKOFF = 10.0
 _LAST_BACKOFF = 600.0
+_MAX_INT32 = 2**31 - 1
 
 
 def indexed(job: Plain) -> bool:
@@ -149,15 +152,48 @@ def failed_indexes(job: Plain, pods: Iterable[Plain], known: Indexes) -> Indexes
         if index is None or index >= (spec(job).get("completions") or 0) or not pod_failed(pod, job):
             continue
         action, _ = failure_policy(job, pod)
-        if action == "FailIndex" or (action != "Ignore" and index_failures(pod) >= limit):
+        if action == "FailIndex" or (action != "Ignore" and _noted(pod, FAILURE_COUNT) >= limit):
             new.append(index)
     return known.union(new)
 
 
-def index_failures(pod: Plain) -> int:
+def _noted(pod: Plain, annotation: str) -> int:
     """How often the pod's index had failed before this pod."""
-    text = (pod["metadata"].get("annotations") or {}).get(FAILURE_COUNT, "0")
-    return int(text) if text.isdigit() else 0
+    text = (pod["metadata"].get("annotations") or {}).get(annotation, "0")
+    return int(text) if text.isascii() and text.isdigit() and int(text) <= _MAX_INT32 else 0
+
+
+def _all_failures(pod: Plain) -> int:
+    return _noted(pod, FAILURE_COUNT) + _noted(pod, IGNORED_COUNT)
+
+
+def counts_handed_on(job: Plain, failed: Plain | None) -> dict[str, str]:
+    """What the annotations of the pod that replaces `failed` say."""
+    if failed is None:
+        return {FAILURE_COUNT: "0"}
+    ignored = failure_policy(job, failed)[0] == "Ignore"
+    counts = {FAILURE_COUNT: str(_noted(failed, FAILURE_COUNT) + (not ignored))}
+    if ignores := _noted(failed, IGNORED_COUNT) + ignored:
+        counts[IGNORED_COUNT] = str(ignores)
+    return counts
+
+
+def last_failed(job: Plain, pods: Iterable[Plain]) -> dict[int, Plain]:
+    """Of each index the pod that failed last: the next one continues its counts."""
+    result: dict[int, Plain] = {}
+    for pod in pods:
+        index = completion_index(pod)
+        if index is None or index >= (spec(job).get("completions") or 0) or not pod_failed(pod, job):
+            continue
+        known = result.get(index)
+        if known is None or (_all_failures(known) <= _all_failures(pod) and finished_at(known) <= finished_at(pod)):
+            result[index] = pod
+    return result
+
+
+def index_backoff(failed: Plain | None, now: datetime) -> float:
+    """Seconds until an index whose last pod failed gets the next; failures that do not count lengthen it, too."""
+    return 0.0 if failed is None else Backoff(_all_failures(failed) + 1, finished_at(failed)).left(now)
 
 
 def restarts_exceeded(job: Plain, restarted: Iterable[Plain]) -> bool:

@@ -28,7 +28,7 @@ class Placement:
 
 
 def new_pod(job: Plain, index: int | None = None, failed_before: Plain | None = None) -> Plain:
-    """`failed_before`: the pod of the index that failed last, whose count of failures goes on."""
+    """`failed_before`: the pod of the index that failed last, whose counts of failures go on."""
     template = spec(job)["template"]
     metadata = template.get("metadata") or {}
     kept = [entry for entry in metadata.get("finalizers") or () if entry != JOB_FINALIZER]
@@ -37,11 +37,7 @@ def new_pod(job: Plain, index: int | None = None, failed_before: Plain | None = 
         return body
     annotations = {**(metadata.get("annotations") or {}), COMPLETION_INDEX: str(index)}
     if spec(job).get("backoffLimitPerIndex") is not None:
-        count = 0
-        if failed_before is not None:
-            ignored = decisions.failure_policy(job, failed_before)[0] == "Ignore"
-            count = decisions.index_failures(failed_before) + (0 if ignored else 1)
-        annotations[decisions.FAILURE_COUNT] = str(count)
+        annotations.update(decisions.counts_handed_on(job, failed_before))
     body["metadata"].update(
         annotations=annotations,
         labels={**(metadata.get("labels") or {}), COMPLETION_INDEX: str(index)},

@@ -137,6 +137,13 @@ class JobController:
         """How many active pods have the index."""
         return self._pods.index_count(WORKLOAD, f"{job_uid}:index:{index}")
 
+    def _held(self, job: Plain, index: int) -> bool:
+        """A pod has the index, if only one that ends and is not replaced before it has."""
+        if self._taken(uid(job), index):
+            return True
+        only_failed = spec(job).get("podReplacementPolicy") == "Failed"
+        return only_failed and self._count(job, f"ending:{index}") > 0
+
     def _check_stray(self, pod: Plain) -> None:
         if self._stray(pod):
             self.loop.add(f"pod:{key_of(pod)}")
@@ -246,9 +253,7 @@ class JobController:
         """Make or delete pods; the error, and after how many seconds to go on."""
         wanted = decisions.wanted_active(job, counts)
         doomed = self._superfluous(job, counts.active - wanted)
-        if doomed:
-            if len(doomed) > _BURST:
-                self.loop.add(key_of(job))
+        if doomed:  # what is left over comes next: each pod that goes, or is made, brings the Job back
             return await self._delete(job, doomed[:_BURST], uncounted=True), None
         only_failed = spec(job).get("podReplacementPolicy") == "Failed"
         missing = wanted - counts.active - (self._count(job, "terminating") if only_failed else 0)
@@ -258,8 +263,6 @@ class JobController:
         wait = 0.0 if per_index else backoff.left(self._clock.now())
         if wait > 0:
             return None, wait
-        if missing > _BURST:
-            self.loop.add(key_of(job))
         if not decisions.indexed(job):
             body = new_pod(job)
             _, error = await slow_start(min(missing, _BURST), lambda _: self._control.create(job, body))
@@ -278,17 +281,10 @@ class JobController:
         placement, now = self._placement(job), self._clock.now()
         ready: list[int] = []
         waits: dict[int, float] = {}
-        found = decisions.pending_indexes(
-            job, counts, lambda index: self._taken(uid(job), index) > 0, missing, placement.start
-        )
+        found = decisions.pending_indexes(job, counts, lambda index: self._held(job, index), missing, placement.start)
         placement.start = found[-1] + 1 if len(found) == missing else placement.completions
         for index in found:
-            pod = last_failed.get(index)
-            left = (
-                Backoff(decisions.index_failures(pod) + 1, decisions.finished_at(pod)).left(now)
-                if pod is not None
-                else 0.0
-            )
+            left = decisions.index_backoff(last_failed.get(index), now)
             if left > 0:
                 waits[index] = left
             else:
@@ -309,14 +305,14 @@ class JobController:
         if untracked := self._pods.by_index(WORKLOAD, f"{uid(job)}:untracked"):
             return untracked  # what they do would count for nothing, even if they are wanted again by now
         if not decisions.indexed(job):
-            return deletion_order(self._active(job), Counter())[:surplus] if surplus > 0 else []
+            return _deletion_order(self._active(job))[:surplus] if surplus > 0 else []
         placement = self._placement(job)
         if surplus <= 0 and not placement.check:
             return []
         doomed: list[Plain] = []
         seen: set[int] = set()
         left: list[Plain] = []
-        for pod in deletion_order(self._active(job), Counter())[::-1]:  # of two pods of an index the better one stays
+        for pod in _deletion_order(self._active(job))[::-1]:  # of two pods of an index the better one stays
             index = decisions.completion_index(pod)
             if index is None or index >= placement.completions or index in seen:
                 doomed.append(pod)
@@ -325,20 +321,11 @@ class JobController:
                 left.append(pod)
         placement.check = bool(doomed)  # until they are gone
         if len(doomed) < surplus:
-            doomed += deletion_order(left, Counter())[: surplus - len(doomed)]
+            doomed += _deletion_order(left)[: surplus - len(doomed)]
         return doomed
 
     def _last_failed(self, job: Plain) -> dict[int, Plain]:
-        """The failed pod of each index that still has its finalizer: the next pod of the index continues its count."""
-        result: dict[int, Plain] = {}
-        for pod in self._uncounted(job):
-            index = decisions.completion_index(pod)
-            if index is None or not decisions.pod_failed(pod, job):
-                continue
-            known = result.get(index)
-            if known is None or decisions.index_failures(pod) >= decisions.index_failures(known):
-                result[index] = pod
-        return result
+        return decisions.last_failed(job, self._uncounted(job))
 
     async def _delete(self, job: Plain, pods: list[Plain], *, uncounted: bool = False) -> Exception | None:
         """`uncounted`: we do not want them any more, which is no failure of theirs."""
@@ -497,6 +484,10 @@ class JobController:
             self._pods.observe_deleted(key_of(pod), uid(pod), {})
         else:
             self._pods.observe(patched)
+
+
+def _deletion_order(pods: list[Plain]) -> list[Plain]:
+    return deletion_order(pods, Counter(), costs=False)
 
 
 def _ours(job: Plain) -> bool:

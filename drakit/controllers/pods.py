@@ -83,16 +83,18 @@ def states(pod: Plain) -> Iterable[str]:
 
 def pod_states(pod: Plain) -> Iterable[str]:
     finished, gone = pod_finished(pod), deleting(pod)
+    index = (pod["metadata"].get("annotations") or {}).get(COMPLETION_INDEX)
     if not finished and not gone:
         yield "active"
         yield f"labels:{label_text(labels(pod))}"
         if pod_ready(pod):
             yield "ready"
-        index = (pod["metadata"].get("annotations") or {}).get(COMPLETION_INDEX)
         if index is not None:
             yield f"index:{index}"
     elif not finished:
         yield "terminating"
+        if index is not None:
+            yield f"ending:{index}"
     if JOB_FINALIZER in finalizers(pod):
         if finished or gone:
             yield "uncounted"

@@ -53,11 +53,13 @@ _BURST = 500
 _WORKERS = 5
 
 
-def deletion_order(pods: list[Plain], on_node: Counter[str], now: datetime | None = None) -> list[Plain]:
+def deletion_order(
+    pods: list[Plain], on_node: Counter[str], now: datetime | None = None, *, costs: bool = True
+) -> list[Plain]:
     """Which pods go first: not assigned, pending, not ready, cheap, on crowded nodes, ready for less long, restarted, young.
 
     With `now` ages are compared by their order of magnitude only, and UIDs, that is chance, decide among pods of about one age: the
-    youngest may all be those that a rollout has just put into one zone.
+    youngest may all be those that a rollout has just put into one zone. `costs`: whether the pods' deletion costs count.
     """
 
     def age(text: str | None) -> float:
@@ -74,7 +76,7 @@ def deletion_order(pods: list[Plain], on_node: Counter[str], now: datetime | Non
             bool(node),
             {"Pending": 0, "Unknown": 1}.get(seen.get("phase", "Pending"), 2),
             is_ready,
-            deletion_cost(metadata.get("annotations") or {}) or 0,
+            (deletion_cost(metadata.get("annotations") or {}) or 0) if costs else 0,
             -on_node[node],
             age(ready.get("lastTransitionTime")) if is_ready else 0.0,
             -_restarts(seen.get("containerStatuses") or ()),

@@ -1,0 +1,134 @@
+"""Which index gets a pod when, and what a failed pod hands on to the next of its index."""
+
+from __future__ import annotations
+
+from lightkube.models.batch_v1 import Job
+from lightkube.models.core_v1 import Pod, ResourceQuota
+
+from drakit.client import Plain
+from drakit.controllers import jobs
+from tests.controllers import objects as make
+from tests.controllers.cluster import Cluster
+from tests.controllers.kubelet import run_pods
+from tests.controllers.test_job_pods import FINALIZER, JOBS, end, graceful, running
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+FAILURES = "batch.kubernetes.io/job-index-failure-count"
+IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
+
+
+def index_of(pod: Plain) -> int:
+    return int(pod["metadata"]["annotations"][INDEX])
+
+
+def test_index_of_a_pod_that_is_still_ending_is_not_given_away_when_only_failed_pods_are_replaced(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        spec = {"completions": 4, "parallelism": 3, "completionMode": "Indexed", "podReplacementPolicy": "Failed"}
+        await cluster.create(graceful("j", **spec))
+        await cluster.settle(1)
+        pods = {index_of(pod): pod for pod in await running(cluster)}
+        await cluster.settle(1)
+        await cluster.delete(Pod, pods[0]["metadata"]["name"])
+        await cluster.settle(1)
+        await end(cluster, pods[1], "Succeeded")
+        await cluster.settle(1)
+        assert sorted(map(index_of, await cluster.list(Pod))) == [0, 1, 2, 3]
+        await end(cluster, pods[0], "Failed", 1)
+        await end(cluster, pods[2], "Succeeded")
+        await cluster.settle(15)
+        await run_pods(cluster, lambda pod: "Succeeded")
+        await cluster.settle(2)
+        assert (await cluster.get(Job, "j"))["status"]["completedIndexes"] == "0-3"
+
+    play(story, JOBS)
+
+
+def test_failures_that_do_not_count_lengthen_the_wait_of_their_index(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        policy = {"rules": [{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [42]}}]}
+        spec = {"completionMode": "Indexed", "backoffLimitPerIndex": 5, "podFailurePolicy": policy}
+        await cluster.create(make.job("j", completions=1, **spec))
+        seen, made = [], []
+        for second in range(80):
+            await cluster.settle(1)
+            for pod in await cluster.list(Pod):
+                if pod["status"]["phase"] == "Pending":
+                    notes = pod["metadata"]["annotations"]
+                    seen.append((notes[FAILURES], notes.get(IGNORED)))
+                    made.append(second)
+                    await end(cluster, pod, "Failed", 1 if len(seen) == 2 else 42)
+        assert seen == [("0", None), ("0", "1"), ("1", "1"), ("1", "2")]
+        assert [9 <= made[1] - made[0] <= 12, 19 <= made[2] - made[1] <= 22, 39 <= made[3] - made[2] <= 42] == [
+            True
+        ] * 3
+
+    play(story, JOBS)
+
+
+def test_failed_pod_of_an_index_that_is_no_longer_wanted_loses_its_finalizer(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        spec = {"completionMode": "Indexed", "backoffLimitPerIndex": 5}
+        await cluster.create(make.job("j", completions=3, parallelism=3, **spec))
+        await cluster.settle(1)
+        last = next(pod for pod in await cluster.list(Pod) if index_of(pod) == 2)
+        await end(cluster, last, "Failed", 1)
+        await cluster.settle(1)
+        assert (await cluster.get(Pod, last["metadata"]["name"]))["metadata"]["finalizers"] == [FINALIZER]
+        await cluster.patch(Job, "j", {"spec": {"completions": 2, "parallelism": 2}})
+        await cluster.settle(1)
+        assert not (await cluster.get(Pod, last["metadata"]["name"]))["metadata"].get("finalizers")
+
+    play(story, JOBS)
+
+
+def test_deletion_costs_do_not_say_which_pods_of_a_job_go(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.job("j", completions=2, parallelism=2))
+        await cluster.settle(1)
+        first = (await cluster.list(Pod))[0]["metadata"]["name"]
+        await running(cluster)
+        cost = {"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-9"}}}
+        await cluster.patch(Pod, first, cost)
+        ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2025-01-01T00:00:00Z"}
+        await cluster.patch(Pod, first, {"status": {"conditions": [ready]}}, subresource="status")
+        await cluster.settle(1)
+        await cluster.patch(Job, "j", {"spec": {"parallelism": 1}})
+        await cluster.settle(1)
+        left = [
+            pod["metadata"]["name"] for pod in await cluster.list(Pod) if not pod["metadata"].get("deletionTimestamp")
+        ]
+        assert left == [first]
+
+    play(story, JOBS)
+
+
+def test_many_indexes_that_wait_do_not_keep_the_controller_busy(play, monkeypatch) -> None:
+    monkeypatch.setattr(jobs, "_BURST", 2)
+
+    async def story(cluster: Cluster) -> None:
+        spec = {"completionMode": "Indexed", "backoffLimitPerIndex": 1}
+        await cluster.create(make.job("j", completions=5, parallelism=5, **spec))
+        await cluster.settle(1)
+        for pod in await cluster.list(Pod):
+            await end(cluster, pod, "Failed", 1)
+        before = cluster.controllers[0].loop.reconciles
+        await cluster.settle(8)
+        assert cluster.controllers[0].loop.reconciles - before < 30
+        await cluster.settle(5)
+        assert len(await cluster.list(Pod)) == 10
+
+    play(story, JOBS)
+
+
+def test_pods_that_a_quota_refuses_do_not_keep_the_controller_busy(play, monkeypatch) -> None:
+    monkeypatch.setattr(jobs, "_BURST", 2)
+
+    async def story(cluster: Cluster) -> None:
+        body = {"spec": {"hard": {"pods": "1"}}, "status": {"hard": {"pods": "1"}, "used": {"pods": "1"}}}
+        await cluster.create({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, **body})
+        await cluster.patch(ResourceQuota, "q", {"status": body["status"]}, subresource="status")
+        await cluster.create(make.job("j", completions=5, parallelism=5))
+        await cluster.settle(60)
+        assert cluster.controllers[0].loop.reconciles < 20  # after 1, 2, 4 seconds and so on
+
+    play(story, JOBS)
