@@ -20,7 +20,7 @@ from drakit.controllers.objects import (
     status,
     uid,
 )
-from drakit.controllers.pods import COMPLETION_INDEX, container_statuses
+from drakit.controllers.pods import COMPLETION_INDEX, container_statuses, sidecar_statuses
 
 __all__ = [
     "FAILURE_COUNT",
@@ -31,6 +31,7 @@ __all__ = [
     "completion_index",
     "counts_handed_on",
     "deadline_left",
+    "decided",
     "ensure_condition",
     "failed_indexes",
     "failure_policy",
@@ -85,12 +86,8 @@ def pod_failed(pod: Plain, job: Plain) -> bool:
 
 def finished_at(pod: Plain) -> datetime:
     """When the last container ended, else when it became unready, else when it was deleted, else its creation."""
-    ends = [
-        (entry.get("state") or {}).get("terminated", {}).get("finishedAt")
-        for entry in status(pod).get("containerStatuses") or ()
-    ]
-    if ends and all(ends):
-        return max(parse_time(end) for end in ends)
+    if ended := _last_end(sidecar_statuses(pod), _last_end(status(pod).get("containerStatuses") or ())):
+        return ended
     ready = condition(pod, "Ready")
     if ready is not None and ready["status"] == "False" and ready.get("lastTransitionTime"):
         return parse_time(ready["lastTransitionTime"])
@@ -99,6 +96,13 @@ def finished_at(pod: Plain) -> datetime:
         return parse_time(pod["metadata"]["deletionTimestamp"]) - timedelta(seconds=grace)
     created = pod["metadata"].get("creationTimestamp")
     return parse_time(created) if created else datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _last_end(containers: Iterable[Plain], before: datetime | None = None) -> datetime | None:
+    """None while one of them runs; `before`: when others ended."""
+    ends = [((entry.get("state") or {}).get("terminated") or {}).get("finishedAt") for entry in containers]
+    moments = [parse_time(end) for end in ends if end]
+    return None if len(moments) < len(ends) else max([*moments, *([before] if before else [])], default=None)
 
 
 def failure_policy(job: Plain, pod: Plain) -> tuple[str, str]:
@@ -197,7 +201,8 @@ def index_backoff(failed: Plain | None, now: datetime) -> float:
 
 
 def restarts_exceeded(job: Plain, restarted: Iterable[Plain]) -> bool:
-    """With restartPolicy OnFailure the restarts of running pods count against the limit. `restarted`: active pods that had any."""
+    """With restartPolicy OnFailure the restarts of running pods count against the limit. `restarted`: pods that had any and have not
+    finished."""
     if (spec(job)["template"].get("spec") or {}).get("restartPolicy") != "OnFailure":
         return False
     restarts = sum(
@@ -221,11 +226,17 @@ class Counts:
     failed_indexes: Indexes | None
 
 
+def decided(job: Plain) -> Plain | None:
+    """The condition that says how the Job is to end."""
+    for kind in ("SuccessCriteriaMet", "FailureTarget"):
+        found = condition(job, kind)
+        if found is not None and found["status"] == "True":
+            return found
+    return None
+
+
 def over(job: Plain, counts: Counts, *, restarts: bool, fail_message: str, now: datetime) -> Plain | None:
-    """The condition that ends the Job (FailureTarget or SuccessCriteriaMet), once it is decided; pods may still have to go."""
-    decided = condition(job, "SuccessCriteriaMet") or condition(job, "FailureTarget")
-    if decided is not None and decided["status"] == "True":
-        return decided
+    """The condition that ends the Job (FailureTarget or SuccessCriteriaMet), if it is to end now; pods may still have to go."""
     wanted = spec(job)
     if fail_message:
         return job_condition("FailureTarget", "PodFailurePolicy", fail_message, now)
@@ -276,9 +287,9 @@ def _success_rule(job: Plain, succeeded: Indexes) -> int | None:
 def deadline_left(job: Plain, now: datetime) -> float | None:
     """Seconds until activeDeadlineSeconds is over; None when there is no deadline."""
     deadline, start = spec(job).get("activeDeadlineSeconds"), status(job).get("startTime")
-    if deadline is None or start is None or suspended(job):
+    if deadline is None or suspended(job):
         return None
-    return max(0.0, float(deadline) - (now - parse_time(start)).total_seconds())
+    return max(0.0, float(deadline) - ((now - parse_time(start)).total_seconds() if start else 0.0))
 
 
 def wanted_active(job: Plain, counts: Counts) -> int:
@@ -355,8 +366,8 @@ def ensure_condition(conditions: list[Plain], new: Plain) -> list[Plain]:
 def new_results(job: Plain, pods: Iterable[Plain], verdict: Plain | None = None) -> tuple[list[Plain], list[Plain]]:
     """Pods with the tracking finalizer whose results the status does not list yet: succeeded, failed.
 
-    With the verdict that the Job has failed every pod that has not succeeded counts as failed; once it has enough, those that are
-    stopped count as nothing.
+    With the verdict that the Job has failed every pod that has not succeeded counts as failed; once it has enough, those that have
+    been stopped count as nothing.
     """
     listed = status(job).get("uncountedTerminatedPods") or {}
     known = {*(listed.get("succeeded") or ()), *(listed.get("failed") or ())}

@@ -35,7 +35,9 @@ class Indexes:
     def __str__(self) -> str:
         return ",".join(_written(first, last) for first, last in self._intervals)
 
-    def __contains__(self, index: int) -> bool:
+    def __contains__(self, index: int | None) -> bool:
+        if index is None:
+            return False
         place = bisect_right(self._intervals, (index, float("inf"))) - 1
         return place >= 0 and index <= self._intervals[place][1]
 

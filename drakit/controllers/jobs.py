@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -85,6 +86,7 @@ class JobController:
         self._pods = workload_pods(context.informers)
         self._control = PodControl(context.client, self._pods, self._recorder)
         self._backoff: dict[str, Backoff] = {}  # by the Job's UID
+        self._decided: dict[str, Plain] = {}  # by UID, the end that its status does not show yet
         self._placements: dict[str, Placement] = {}  # of indexed Jobs, by UID
         self._jobs.add_handler(self._added, lambda _, new: self._changed(new), self._removed)
         follow_children(self._pods, self._jobs, self.loop, same=same_pod)
@@ -104,6 +106,7 @@ class JobController:
 
     def _removed(self, job: Plain) -> None:
         self._backoff.pop(uid(job), None)
+        self._decided.pop(uid(job), None)
         self._placements.pop(uid(job), None)
         self._release_pods(job)
 
@@ -179,25 +182,30 @@ class JobController:
     async def _sync(self, job: Plain) -> float | None:
         now = self._clock.now()
         terminated = self._uncounted(job)
-        new_succeeded, new_failed = decisions.new_results(job, terminated)
-        counts = self._counts(job, new_succeeded, new_failed)
-        backoff = self._backoff.get(uid(job), Backoff()).after(new_succeeded, new_failed)
-        verdict = self._verdict(job, counts, terminated)
+        succeeded, failed = decisions.new_results(job, terminated)
+        counts = self._counts(job, succeeded, failed)
+        backoff = self._backoff.get(uid(job), Backoff()).after(succeeded, failed)
+        decided = self._decided.get(uid(job)) or decisions.decided(job)
+        verdict = decided or self._verdict(job, counts, terminated)
         failure: Exception | None = None
         again = decisions.deadline_left(job, now)
+        managed = verdict is None and not deleting(job)
         if verdict is not None:
+            self._decided[uid(job)] = verdict
             failure = await self._delete(job, self._active(job))
-            new_succeeded, new_failed = decisions.new_results(job, self._uncounted(job), verdict)
-        elif not deleting(job):
+            if decided is not None or verdict["type"] == "FailureTarget":
+                succeeded, failed = decisions.new_results(job, self._uncounted(job), verdict)
+        elif managed:
             joined = await self._groups.joined(job, has_pods=self._pods.index_count(WORKLOAD, uid(job)) > 0)
             failure, wait = await self._manage(joined, counts, backoff)
             again = min((seconds for seconds in (again, wait) if seconds is not None), default=None)
-            counts = self._counts(job, new_succeeded, new_failed)
+            counts = self._counts(job, succeeded, failed)
+        if verdict is None:
             verdict = decisions.complete(job, counts, now)
         if verdict is not None and self._count(job, "active"):
             verdict = None  # some pods could not be deleted: the end is written when they are gone
-        self._backoff[uid(job)] = backoff
-        await self._track(job, counts, verdict, new_succeeded, new_failed)
+        first = self._first_status(job, counts, succeeded=succeeded, failed=failed, verdict=verdict, managed=managed)
+        await self._track(job, first, counts=counts, verdict=verdict, backoff=backoff)
         if failure is not None:
             raise failure
         return again
@@ -341,10 +349,13 @@ class JobController:
     # Status.
 
     async def _track(
-        self, job: Plain, counts: Counts, verdict: Plain | None, succeeded: list[Plain], failed: list[Plain]
+        self, job: Plain, first: Plain, *, counts: Counts, verdict: Plain | None, backoff: Backoff
     ) -> None:
         """Write what is new, let go of counted pods, turn their UIDs into numbers, end the Job when nothing is left."""
-        job = await self._write(job, self._first_status(job, counts, verdict, succeeded, failed))
+        job = await self._write(job, first)
+        self._backoff[uid(job)] = backoff  # not sooner: the same failures would be seen again
+        if verdict is not None:
+            self._decided.pop(uid(job), None)
         if decisions.indexed(job):
             self._placement(job).done = counts.succeeded_indexes
         held = self._held_back(job, counts, verdict)
@@ -356,8 +367,7 @@ class JobController:
         still = {uid(pod) for pod in self._uncounted(job)}
         new = _settled(dict(status(job)), still)
         new["terminating"] = self._count(job, "terminating")
-        left = new.get("uncountedTerminatedPods") or {}
-        if verdict is not None and not left.get("succeeded") and not left.get("failed") and not new["terminating"]:
+        if verdict is not None and not still and not new["terminating"]:
             new = self._final_status(job, new, verdict)
         job = await self._write(job, new)
         if decisions.finished(job):
@@ -367,29 +377,26 @@ class JobController:
                 raise answer
 
     def _first_status(
-        self, job: Plain, counts: Counts, verdict: Plain | None, succeeded: list[Plain], failed: list[Plain]
+        self,
+        job: Plain,
+        counts: Counts,
+        *,
+        succeeded: list[Plain],
+        failed: list[Plain],
+        verdict: Plain | None,
+        managed: bool,
     ) -> Plain:
+        """The status with the new results, and the condition that ends the Job or says whether it is suspended."""
         now = self._clock.now()
         new = dict(status(job))
         conditions = list(new.get("conditions") or ())
-        if decisions.suspended(job):
-            suspended = decisions.job_condition("Suspended", "JobSuspended", "Job suspended", now)
-            changed = decisions.ensure_condition(conditions, suspended) if verdict is None else conditions
-            if changed is not conditions:
-                self._recorder.event(job, "Normal", "Suspended", "Job suspended")
-                new.pop("startTime", None)
-            conditions = changed
-        else:
-            resumed = decisions.job_condition("Suspended", "JobResumed", "Job resumed", now, state="False")
-            changed = decisions.ensure_condition(conditions, resumed)
-            if changed is not conditions:
-                self._recorder.event(job, "Normal", "Resumed", "Job resumed")
-                new["startTime"] = format_time(now)
-            conditions = changed
-        if verdict is not None:
-            conditions = decisions.ensure_condition(conditions, verdict)
         if "startTime" not in new and not decisions.suspended(job):
             new["startTime"] = format_time(now)
+        telling = managed if verdict is None else not decisions.suspended(job)
+        if telling:
+            conditions = self._suspend_or_resume(job, new, conditions, now)
+        if verdict is not None:
+            conditions = decisions.ensure_condition(conditions, verdict)
         uncounted = new.get("uncountedTerminatedPods") or {}
         listed_succeeded, listed_failed = list(uncounted.get("succeeded") or ()), list(uncounted.get("failed") or ())
         room = max(0, _UNCOUNTED_LIMIT - len(listed_succeeded) - len(listed_failed))
@@ -402,8 +409,6 @@ class JobController:
             listed_succeeded += [uid(pod) for pod in succeeded[:room]]
             room -= len(succeeded[:room])
         listed_failed += [uid(pod) for pod in failed if decisions.failure_policy(job, pod)[0] != "Ignore"][:room]
-        if len(succeeded) + len(failed) > _UNCOUNTED_LIMIT:
-            self.loop.add(key_of(job))
         new["uncountedTerminatedPods"] = _lists(listed_succeeded, listed_failed)
         new.update(
             active=self._count(job, "active"),
@@ -412,6 +417,21 @@ class JobController:
             conditions=conditions,
         )
         return _trimmed(new)
+
+    def _suspend_or_resume(self, job: Plain, new: Plain, conditions: list[Plain], now: datetime) -> list[Plain]:
+        if decisions.suspended(job):
+            entry = decisions.job_condition("Suspended", "JobSuspended", "Job suspended", now)
+        else:
+            entry = decisions.job_condition("Suspended", "JobResumed", "Job resumed", now, state="False")
+        changed = decisions.ensure_condition(conditions, entry)
+        if changed is not conditions:
+            if decisions.suspended(job):
+                new.pop("startTime", None)
+                self._recorder.event(job, "Normal", "Suspended", "Job suspended")
+            else:
+                new["startTime"] = format_time(now)
+                self._recorder.event(job, "Normal", "Resumed", "Job resumed")
+        return changed
 
     def _held_back(self, job: Plain, counts: Counts, verdict: Plain | None) -> set[str]:
         """Counting failures per index: the last failed pod of an index keeps its finalizer until its successor is made."""
@@ -431,7 +451,13 @@ class JobController:
         if not over and status(pod).get("phase") != "Succeeded" and not decisions.pod_failed(pod, job):
             return False  # still ending
         to_be_listed = any(decisions.new_results(job, [pod], verdict))
-        return not to_be_listed or _counted_without_uid(job, pod)
+        return not to_be_listed or self._counted_without_uid(job, pod)
+
+    def _counted_without_uid(self, job: Plain, pod: Plain) -> bool:
+        """Results that are not listed by UID: indexes are their own record, and ignored failures have none."""
+        if status(pod).get("phase") == "Succeeded":
+            return decisions.indexed(job) and decisions.completion_index(pod) in self._placement(job).done
+        return decisions.failure_policy(job, pod)[0] == "Ignore"
 
     def _final_status(self, job: Plain, new: Plain, verdict: Plain) -> Plain:
         now = self._clock.now()
@@ -502,13 +528,6 @@ def _adopted_with(job: Plain, pod: Plain) -> str:
     """The finalizer, unless the Job has counted the pod before someone took it away from the Job."""
     counted = pod_finished(pod) and JOB_FINALIZER not in finalizers(pod) and labels(pod).get(JOB_UID) == uid(job)
     return "" if counted else JOB_FINALIZER
-
-
-def _counted_without_uid(job: Plain, pod: Plain) -> bool:
-    """Results that are not listed by UID: indexes are their own record, and ignored failures have none."""
-    if status(pod).get("phase") == "Succeeded":
-        return decisions.indexed(job)
-    return decisions.failure_policy(job, pod)[0] == "Ignore"
 
 
 def _settled(new: Plain, still: set[str]) -> Plain:

@@ -30,6 +30,7 @@ from drakit.controllers.objects import (
     namespace,
     pod_finished,
     pod_ready,
+    same_owner,
     spec,
     status,
     uid,
@@ -56,6 +57,7 @@ __all__ = [
     "same_pod",
     "scaled",
     "selector_of",
+    "sidecar_statuses",
     "slow_start",
     "workload_pods",
 ]
@@ -98,17 +100,27 @@ def pod_states(pod: Plain) -> Iterable[str]:
     if JOB_FINALIZER in finalizers(pod):
         if finished or gone:
             yield "uncounted"
-        elif any(entry.get("restartCount") for entry in container_statuses(pod)):
-            yield "restarted"
     elif (
         not finished and not gone and (job := labels(pod).get(JOB_UID)) and job == (controller_of(pod) or {}).get("uid")
     ):
         yield "untracked"
+    if not finished and _restarts_count(pod) and any(entry.get("restartCount") for entry in container_statuses(pod)):
+        yield "restarted"
+
+
+def _restarts_count(pod: Plain) -> bool:
+    """To a Job they may be failures."""
+    return spec(pod).get("restartPolicy") == "OnFailure" and same_owner(controller_of(pod), "Job", "batch")
 
 
 def container_statuses(pod: Plain) -> list[Plain]:
     known = status(pod)
     return [*(known.get("containerStatuses") or ()), *(known.get("initContainerStatuses") or ())]
+
+
+def sidecar_statuses(pod: Plain) -> list[Plain]:
+    names = {each["name"] for each in spec(pod).get("initContainers") or () if each.get("restartPolicy") == "Always"}
+    return [each for each in status(pod).get("initContainerStatuses") or () if each["name"] in names] if names else []
 
 
 def child_states(child: Plain, more: Callable[[Plain], Iterable[str]] = lambda _: ()) -> Iterable[str]:
@@ -229,7 +241,7 @@ def _seen(pod: Plain) -> object:
         metadata.get("finalizers"),
         metadata.get("ownerReferences"),
         spec(pod).get("nodeName"),
-        JOB_FINALIZER in finalizers(pod) and [entry.get("restartCount") for entry in container_statuses(pod)],
+        _restarts_count(pod) and [entry.get("restartCount") for entry in container_statuses(pod)],
     )
 
 

@@ -42,6 +42,7 @@ from drakit.controllers.pods import (
     owned_pods,
     pod_from_template,
     same_pod,
+    sidecar_statuses,
     slow_start,
     workload_pods,
 )
@@ -80,7 +81,7 @@ def deletion_order(
             -on_node[node],
             age(ready.get("lastTransitionTime")) if is_ready else 0.0,
             -_restarts(seen.get("containerStatuses") or ()),
-            -_restarts(_of_sidecars(pod)),
+            -_restarts(sidecar_statuses(pod)),
             age(metadata.get("creationTimestamp")),
             uid(pod),
         )
@@ -95,11 +96,6 @@ def _magnitude(now: datetime, moment: datetime) -> float:
 
 def _restarts(containers: Iterable[Plain]) -> int:
     return max((each.get("restartCount", 0) for each in containers), default=0)
-
-
-def _of_sidecars(pod: Plain) -> list[Plain]:
-    names = {each["name"] for each in spec(pod).get("initContainers") or () if each.get("restartPolicy") == "Always"}
-    return [each for each in status(pod).get("initContainerStatuses") or () if each["name"] in names] if names else []
 
 
 def next_status(
