@@ -65,10 +65,14 @@ def suspended(job: Plain) -> bool:
     return bool(spec(job).get("suspend"))
 
 
-def finished(job: Plain) -> bool:
-    return any(
-        (found := condition(job, kind)) is not None and found["status"] == "True" for kind in ("Complete", "Failed")
-    )
+def finished(job: Plain) -> Plain | None:
+    """The condition that says so."""
+    return _true(job, "Complete") or _true(job, "Failed")
+
+
+def _true(job: Plain, kind: str) -> Plain | None:
+    found = condition(job, kind)
+    return found if found is not None and found["status"] == "True" else None
 
 
 def completion_index(pod: Plain) -> int | None:
@@ -228,11 +232,7 @@ class Counts:
 
 def decided(job: Plain) -> Plain | None:
     """The condition that says how the Job is to end."""
-    for kind in ("SuccessCriteriaMet", "FailureTarget"):
-        found = condition(job, kind)
-        if found is not None and found["status"] == "True":
-            return found
-    return None
+    return _true(job, "SuccessCriteriaMet") or _true(job, "FailureTarget")
 
 
 def over(job: Plain, counts: Counts, *, restarts: bool, fail_message: str, now: datetime) -> Plain | None:

@@ -462,7 +462,7 @@ class JobController:
     def _final_status(self, job: Plain, new: Plain, verdict: Plain) -> Plain:
         now = self._clock.now()
         kind = "Complete" if verdict["type"] == "SuccessCriteriaMet" else "Failed"
-        end = decisions.job_condition(kind, verdict["reason"], verdict.get("message", ""), now)
+        end = decisions.job_condition(kind, verdict.get("reason", ""), verdict.get("message", ""), now)
         new["conditions"] = decisions.ensure_condition(list(new.get("conditions") or ()), end)
         if kind == "Complete":
             new["completionTime"] = format_time(now)
@@ -477,7 +477,7 @@ class JobController:
                 self._recorder.event(job, "Warning", "TooManySucceededPods", text)
             self._recorder.event(job, "Normal", "Completed", "Job completed")
         else:
-            self._recorder.event(job, "Warning", verdict["reason"], verdict.get("message", ""))
+            self._recorder.event(job, "Warning", verdict.get("reason", ""), verdict.get("message", ""))
 
     async def _write(self, job: Plain, new: Plain) -> Plain:
         patch = status_patch(status(job), new)

@@ -10,7 +10,7 @@ from drakit.api.errors import StatusError
 from drakit.client import resource_of
 from drakit.controllers.job_decisions import finished
 from drakit.controllers.loop import Context, ControlLoop
-from drakit.controllers.objects import Plain, condition, deleting, key_of, name, namespace, parse_time, spec, uid
+from drakit.controllers.objects import Plain, deleting, key_of, name, namespace, parse_time, spec, uid
 
 __all__ = ["TtlController", "expires_in"]
 
@@ -18,10 +18,9 @@ JOBS = resource_of(Job)
 
 
 def expires_in(job: Plain, now: datetime) -> float | None:
-    """Seconds until a finished Job goes; None when it stays."""
-    ttl = spec(job).get("ttlSecondsAfterFinished")
-    end = condition(job, "Complete") or condition(job, "Failed")
-    if ttl is None or end is None or not finished(job) or deleting(job):
+    """Seconds until a finished Job goes; None when it stays, as it does when nobody said when it finished."""
+    ttl, end = spec(job).get("ttlSecondsAfterFinished"), finished(job)
+    if ttl is None or end is None or deleting(job) or not end.get("lastTransitionTime"):
         return None
     return max(0.0, float(ttl) - (now - parse_time(end["lastTransitionTime"])).total_seconds())
 
