@@ -181,7 +181,7 @@ def test_job_template_is_immutable_unless_suspended_and_only_for_scheduling() ->
         }
 
     assert causes(updated, job, with_pod(nodeSelector={"a": "b"}), old) == []
-    assert causes(updated, job, with_pod(hostname="x"), old)[0].startswith("spec.template: Invalid value: ")
+    assert causes(updated, job, with_pod(hostname="x"), old)[0].startswith("spec.template.spec: Invalid value: ")
 
 
 # Events

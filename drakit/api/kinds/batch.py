@@ -7,10 +7,11 @@ from lightkube.models import batch_v1
 from drakit.api import declared, formats
 from drakit.api.errors import FieldError
 from drakit.api.kind import Kind, Object, Strategy, Subresource, WriteContext
-from drakit.api.kinds import checks, entry, group_rules
+from drakit.api.kinds import checks, entry, group_rules, job_rules, job_status
 from drakit.api.kinds.pod_defaults import default_pod_template
 from drakit.api.kinds.pod_validation import validate_pod_template
 from drakit.api.kinds.workloads import drop_disabled_template, validate_template_labels
+from drakit.api.selectors import matches_label_selector
 
 __all__ = ["KINDS"]
 
@@ -27,6 +28,7 @@ _COUNTS = (
     "backoffLimitPerIndex",
     "maxFailedIndexes",
 )
+_PER_INDEX = ("backoffLimitPerIndex", "maxFailedIndexes")
 _IMMUTABLE = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
 
 
@@ -46,7 +48,7 @@ def _default(job: Object) -> None:
     if spec.get("suspend") is None:
         spec["suspend"] = False
     if spec.get("podReplacementPolicy") is None:
-        spec["podReplacementPolicy"] = "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed"
+        spec["podReplacementPolicy"] = "TerminatingOrFailed" if spec.get("podFailurePolicy") is None else "Failed"
     if spec.get("manualSelector") is None:
         spec["manualSelector"] = False
     for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
@@ -85,7 +87,7 @@ def _drop_disabled(spec: Object, old: Object, ctx: WriteContext) -> None:
 
 
 def _validate(job: Object, ctx: WriteContext) -> Errors:
-    errors = _validate_generated(job) + _validate_spec(job["spec"])
+    errors = _validate_generated(job) + _validate_spec(job["spec"]) + _validate_hostnames(job)
     return errors + declared.check(group_rules.JOB_SCHEDULING, job["spec"], None, "spec", ctx.gates)
 
 
@@ -94,17 +96,23 @@ def _validate_generated(job: Object) -> Errors:
     spec, meta = job["spec"], job["metadata"]
     if spec.get("manualSelector"):
         return []
-    errors: Errors = []
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
-    for names, wanted in ((_UID_LABELS, meta.get("uid", "")), (_NAME_LABELS, meta.get("name", ""))):
-        for name in names:
-            if labels.get(name) not in (None, wanted):
-                text = f"must be '{wanted}'"
-                errors.append(FieldError.invalid("spec.template.metadata.labels", labels, text))
-    match = ((spec.get("selector") or {}).get("matchLabels") or {}).get(_UID_LABELS[1])
-    if match is not None and match != meta.get("uid"):
-        text = "`selector` not auto-generated"
-        errors.append(FieldError.invalid("spec.selector", spec["selector"], text))
+    expected = {"controller-uid": meta.get("uid", ""), "job-name": meta.get("name", "")}
+    expected |= {f"batch.kubernetes.io/{name}": value for name, value in expected.items()}
+    errors: Errors = []
+    for name, wanted in expected.items():
+        path, text = f"spec.template.metadata.labels[{name}]", f"must be '{wanted}'"
+        if name not in labels:
+            errors.append(FieldError.required(path, text))
+        elif labels[name] != wanted:
+            errors.append(FieldError.invalid(path, dict(sorted(labels.items())), text))
+    selector = spec.get("selector")
+    if (
+        selector is not None
+        and not checks.label_selector(selector, "")
+        and not matches_label_selector(selector, expected)
+    ):
+        errors.append(FieldError.invalid("spec.selector", selector, "`selector` not auto-generated"))
     return errors
 
 
@@ -112,12 +120,12 @@ def _validate_spec(spec: Object) -> Errors:
     errors = [error for name in _COUNTS for error in checks.non_negative(spec.get(name), f"spec.{name}")]
     if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
         errors.append(FieldError.required("spec.backoffLimitPerIndex", "when maxFailedIndexes is specified"))
+    if spec.get("managedBy") is not None:
+        errors += job_rules.managed_by(spec["managedBy"], "spec.managedBy")
     errors += _completion_mode(spec)
-    if spec.get("podReplacementPolicy") not in ("Failed", "TerminatingOrFailed"):
-        supported = ("Failed", "TerminatingOrFailed")
-        errors.append(
-            FieldError.not_supported("spec.podReplacementPolicy", spec.get("podReplacementPolicy"), supported)
-        )
+    supported = ("Failed", "TerminatingOrFailed") if spec.get("podFailurePolicy") is None else ("Failed",)
+    if (replacement := spec.get("podReplacementPolicy")) not in supported:
+        errors.append(FieldError.not_supported("spec.podReplacementPolicy", replacement, supported))
     errors += _scheduling(spec)
     template = spec.get("template") or {}
     errors += validate_pod_template(template, "spec.template")
@@ -127,7 +135,7 @@ def _validate_spec(spec: Object) -> Errors:
         errors.append(FieldError.required(path, 'valid values: "OnFailure", "Never"'))
     elif policy not in ("OnFailure", "Never"):
         errors.append(FieldError.not_supported(path, policy, ("OnFailure", "Never")))
-    elif spec.get("podFailurePolicy") and policy != "Never":
+    elif spec.get("podFailurePolicy") is not None and policy != "Never":
         errors.append(FieldError.invalid(path, policy, 'only "Never" is supported when podFailurePolicy is specified'))
     selector = spec.get("selector")
     if selector is None:
@@ -141,18 +149,32 @@ def _completion_mode(spec: Object) -> Errors:
     mode = spec.get("completionMode")
     errors: Errors = []
     if mode not in ("NonIndexed", "Indexed"):
-        return [FieldError.not_supported("spec.completionMode", mode, ("NonIndexed", "Indexed"))]
+        errors.append(FieldError.not_supported("spec.completionMode", mode, ("NonIndexed", "Indexed")))
     if mode == "Indexed":
         if spec.get("completions") is None:
             errors.append(FieldError.required("spec.completions", "when completion mode is Indexed"))
-        if spec.get("parallelism", 0) > 100000:
-            text = "must be less than or equal to 100000 when completion mode is Indexed"
-            errors.append(FieldError.invalid("spec.parallelism", spec["parallelism"], text))
-        return errors
-    for name in ("backoffLimitPerIndex", "maxFailedIndexes", "successPolicy"):
-        if spec.get(name) is not None:
-            errors.append(FieldError.invalid(f"spec.{name}", spec[name], "requires indexed completion mode"))
+        errors += job_rules.indexed_limits(spec)
+    elif mode == "NonIndexed":
+        errors += [_needs_indexes(spec, name) for name in _PER_INDEX if spec.get(name) is not None]
+    if spec.get("podFailurePolicy") is not None:
+        errors += job_rules.pod_failure_policy(spec)
+    if spec.get("successPolicy") is not None:
+        errors += job_rules.success_policy(spec) if mode == "Indexed" else [_needs_indexes(spec, "successPolicy")]
     return errors
+
+
+def _needs_indexes(spec: Object, name: str) -> FieldError:
+    return FieldError.invalid(f"spec.{name}", spec[name], "requires indexed completion mode")
+
+
+def _validate_hostnames(job: Object) -> Errors:
+    """The pods of an Indexed Job are called after it."""
+    spec, name = job["spec"], job["metadata"].get("name") or ""
+    if spec.get("completionMode") != "Indexed" or (spec.get("completions") or 0) <= 0:
+        return []
+    last = f"{name}-{spec['completions'] - 1}"
+    text = f"will not able to create pod with invalid DNS label: {last}"
+    return [FieldError.invalid("metadata.name", name, text)] if formats.dns_label(last) else []
 
 
 def _scheduling(spec: Object) -> Errors:
@@ -182,42 +204,87 @@ def _scheduling_update(new: Object, old: Object) -> Errors:
 
 
 def _warnings(job: Object, old: Object | None, ctx: WriteContext) -> list[str]:
-    texts = formats.dns_label(job["metadata"].get("name") or "") if old is None else []
-    if not texts:
-        return []
-    about = (
-        "this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended"
-    )
-    return [f"metadata.name: {about}: [{' '.join(texts)}]"]
+    spec = job["spec"]
+    warnings: list[str] = []
+    if old is None and (texts := formats.dns_label(job["metadata"].get("name") or "")):
+        warnings.append(f"metadata.name: {_ABOUT_NAMES}: [{' '.join(texts)}]")
+    indexed = spec.get("completionMode") == "Indexed" and (old is None or spec != old["spec"])
+    if indexed and (spec.get("completions") or 0) > 100_000 and (spec.get("parallelism") or 0) > 10_000:
+        warnings.append(f"spec: {_ABOUT_INDEXES}")
+    return warnings
+
+
+_ABOUT_NAMES = (
+    "this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended"
+)
+_ABOUT_INDEXES = (
+    "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might not be able "
+    "to track completedIndexes when a big number of indexes fail"
+)
 
 
 def _validate_update(new: Object, old: Object, ctx: WriteContext) -> Errors:
     spec, before = new["spec"], old["spec"]
     errors = _validate_spec(spec)
-    elastic = spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get("parallelism")
-    if not elastic:
+    if spec.get("completionMode") != "Indexed":
         errors += checks.immutable(spec.get("completions"), before.get("completions"), "spec.completions")
+    elif spec.get("completions") not in (None, before.get("completions"), spec.get("parallelism")):
+        text = "can only be modified in tandem with spec.parallelism"
+        errors.append(FieldError.invalid("spec.completions", spec["completions"], text))
     errors += checks.immutable(spec.get("selector"), before.get("selector"), "spec.selector")
-    errors += _validate_template_update(spec, before, old)
+    errors += _validate_template_update(spec, old, ctx)
     for name in _IMMUTABLE:
         errors += checks.immutable(spec.get(name), before.get(name), f"spec.{name}")
-    errors += _scheduling_update(spec, before)
+    errors += _scheduling_update(spec, before) + _validate_hostnames(new)
     return errors + declared.check(group_rules.JOB_SCHEDULING, spec, before, "spec", ctx.gates)
 
 
-def _validate_template_update(spec: Object, before: Object, old: Object) -> Errors:
-    """The template is fixed, except where its pods go while the job is suspended and has not started."""
-    template, was = spec.get("template"), before.get("template")
-    if before.get("suspend") and not (old.get("status") or {}).get("startTime"):
-        template, was = (_without_scheduling(t or {}) for t in (template, was))
-    return [] if template == was else [FieldError.invalid("spec.template", template, "field is immutable")]
+def _validate_template_update(spec: Object, old: Object, ctx: WriteContext) -> Errors:
+    """The template is fixed, except where its pods go and what they take while the Job is suspended and has none."""
+    template, was = spec.get("template") or {}, old["spec"].get("template") or {}
+    status, suspended = old.get("status") or {}, bool(old["spec"].get("suspend"))
+    fresh = suspended and status.get("startTime") is None
+    quiet = suspended and (fresh or job_status.is_true(status, "Suspended")) and not status.get("active")
+    if quiet if ctx.gates.enabled("MutableSchedulingDirectivesForSuspendedJobs") else fresh:
+        was = _with_directives(was, template)
+    if quiet and ctx.gates.enabled("MutablePodResourcesForSuspendedJobs"):
+        pod, before = template.get("spec") or {}, was.get("spec") or {}
+        return checks.immutable(pod, _with_resources(before, pod), "spec.template.spec")
+    return checks.immutable(template, was, "spec.template")
 
 
-def _without_scheduling(template: Object) -> Object:
-    meta = {k: v for k, v in (template.get("metadata") or {}).items() if k not in ("labels", "annotations")}
-    mutable = ("nodeSelector", "affinity", "tolerations", "schedulingGates")
-    spec = {k: v for k, v in (template.get("spec") or {}).items() if k not in mutable}
-    return {"metadata": meta, "spec": spec}
+def _with_directives(template: Object, new: Object) -> Object:
+    """The template with what `new` says about where its pods may go."""
+    meta, spec = dict(template.get("metadata") or {}), dict(template.get("spec") or {})
+    new_meta, new_spec = new.get("metadata") or {}, new.get("spec") or {}
+    for target, source, names in (
+        (meta, new_meta, ("annotations", "labels")),
+        (spec, new_spec, ("nodeSelector", "tolerations", "schedulingGates")),
+    ):
+        for name in names:
+            target.pop(name, None)
+            if name in source:
+                target[name] = source[name]
+    affinity, wanted = dict(spec.pop("affinity", None) or {}), new_spec.get("affinity")
+    affinity.pop("nodeAffinity", None)
+    if wanted is not None and "nodeAffinity" in wanted:
+        affinity["nodeAffinity"] = wanted["nodeAffinity"]
+    if affinity or wanted is not None:
+        spec["affinity"] = affinity
+    return {**template, "metadata": meta, "spec": spec} if meta or "metadata" in new else {**template, "spec": spec}
+
+
+def _with_resources(spec: Object, new: Object) -> Object:
+    """The pod with the resources that `new` gives its containers."""
+    spec = dict(spec)
+    for kind in ("containers", "initContainers"):
+        mine, theirs = spec.get(kind) or [], new.get(kind) or []
+        if mine and len(mine) == len(theirs):
+            spec[kind] = [
+                {**one, "resources": other.get("resources", {})} if one["name"] == other["name"] else one
+                for one, other in zip(mine, theirs, strict=True)
+            ]
+    return spec
 
 
 JOB = entry.kind(
@@ -230,7 +297,7 @@ JOB = entry.kind(
         validate=_validate,
         validate_update=_validate_update,
         warnings=_warnings,
-        subresources={"status": Subresource()},
+        subresources={"status": Subresource(validate_update=job_status.validate_status)},
         validate_name=formats.name_is(formats.dns_subdomain),
         generation=True,
         reset=("status",),
