@@ -308,13 +308,16 @@ def wanted_active(job: Plain, counts: Counts) -> int:
 def pending_indexes(job: Plain, counts: Counts, taken: Callable[[int], bool], limit: int, start: int = 0) -> list[int]:
     """The first indexes from `start` that neither succeeded, nor failed for good, nor have a pod."""
     found: list[int] = []
-    for index in range(start, spec(job).get("completions") or 0):
-        if len(found) >= limit:
-            break
-        if taken(index) or index in counts.succeeded_indexes:
+    index, completions = start, spec(job).get("completions") or 0
+    done = [counts.succeeded_indexes, *([counts.failed_indexes] if counts.failed_indexes is not None else [])]
+    while index < completions and len(found) < limit:
+        last = next((last for indexes in done if (last := indexes.last(index)) is not None), None)
+        if last is not None:
+            index = last + 1  # past a hundred thousand results at once
             continue
-        if counts.failed_indexes is None or index not in counts.failed_indexes:
+        if not taken(index):
             found.append(index)
+        index += 1
     return found
 
 

@@ -36,10 +36,12 @@ class Indexes:
         return ",".join(_written(first, last) for first, last in self._intervals)
 
     def __contains__(self, index: int | None) -> bool:
-        if index is None:
-            return False
+        return index is not None and self.last(index) is not None
+
+    def last(self, index: int) -> int | None:
+        """The last index of the interval that this one is in."""
         place = bisect_right(self._intervals, (index, float("inf"))) - 1
-        return place >= 0 and index <= self._intervals[place][1]
+        return self._intervals[place][1] if place >= 0 and index <= self._intervals[place][1] else None
 
     def __len__(self) -> int:
         return sum(last - first + 1 for first, last in self._intervals)

@@ -90,7 +90,7 @@ class JobController:
         self._placements: dict[str, Placement] = {}  # of indexed Jobs, by UID
         self._jobs.add_handler(self._added, lambda _, new: self._changed(new), self._removed)
         follow_children(self._pods, self._jobs, self.loop, same=same_pod)
-        self._pods.add_handler(self._pod_changed, lambda _, new: self._pod_changed(new), self._pod_removed)
+        self._pods.add_handler(self._pod_changed, self._pod_updated, self._pod_removed)
 
     async def run(self) -> None:
         await self.loop.run()
@@ -126,6 +126,13 @@ class JobController:
                 placement.check = True
         elif status(pod).get("phase") != "Succeeded" or JOB_FINALIZER not in finalizers(pod):
             placement.free(index)
+
+    def _pod_updated(self, old: Plain, new: Plain) -> None:
+        if controller_of(old) != controller_of(new) or decisions.completion_index(old) != decisions.completion_index(
+            new
+        ):
+            self._pod_removed(old)  # its index is free, whatever it is now
+        self._pod_changed(new)
 
     def _pod_removed(self, pod: Plain) -> None:
         _, placement = self._placement_of(pod)

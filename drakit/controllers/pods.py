@@ -238,6 +238,7 @@ def _seen(pod: Plain) -> object:
         metadata.get("deletionTimestamp"),
         ready and (ready["status"], ready.get("lastTransitionTime")),
         metadata.get("labels"),
+        (metadata.get("annotations") or {}).get(COMPLETION_INDEX),
         metadata.get("finalizers"),
         metadata.get("ownerReferences"),
         spec(pod).get("nodeName"),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from lightkube.models.batch_v1 import Job
 from lightkube.models.core_v1 import Pod, ResourceQuota
 
 from drakit.client import Plain
 from drakit.controllers import jobs
+from drakit.controllers.job_decisions import Counts, pending_indexes
+from drakit.controllers.job_indexes import Indexes
 from tests.controllers import objects as make
 from tests.controllers.cluster import Cluster
 from tests.controllers.kubelet import run_pods
@@ -132,3 +135,38 @@ def test_pods_that_a_quota_refuses_do_not_keep_the_controller_busy(play, monkeyp
         assert cluster.controllers[0].loop.reconciles < 20  # after 1, 2, 4 seconds and so on
 
     play(story, JOBS)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"ownerReferences": None, "labels": {"batch.kubernetes.io/controller-uid": "other"}}, id="no-longer-the-jobs"),
+        pytest.param({"labels": {"batch.kubernetes.io/controller-uid": "other"}}, id="no-longer-selected"),
+        pytest.param({"annotations": {INDEX: "7"}}, id="another-index"),
+    ],
+)  # fmt: skip
+def test_index_whose_pod_is_taken_away_gets_another(play, change: Plain) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.job("j", completions=3, parallelism=3, completionMode="Indexed"))
+        await cluster.settle(1)
+        first = next(pod for pod in await cluster.list(Pod) if index_of(pod) == 0)
+        await cluster.patch(Pod, first["metadata"]["name"], {"metadata": change})
+        await cluster.settle(1)
+        await run_pods(cluster, lambda pod: "Succeeded")
+        await cluster.settle(1)
+        assert (await cluster.get(Job, "j"))["status"]["completedIndexes"] == "0-2"
+
+    play(story, JOBS)
+
+
+def test_looking_for_the_next_index_leaps_over_results() -> None:
+    asked: list[int] = []
+    job = make.job("j", completions=100_000, completionMode="Indexed")
+    counts = Counts(1, 0, 0, Indexes.parse("0-49999,50002-89999"), Indexes.parse("50001,90000"))
+
+    def taken(index: int) -> bool:
+        asked.append(index)
+        return index == 50000
+
+    assert pending_indexes(job, counts, taken, 2) == [90001, 90002]
+    assert asked == [50000, 90001, 90002]
