@@ -1,15 +1,14 @@
 """Simulated nodes: one task plays any number of them, for clusters on a laptop and for load.
 
 Each has a Node object with a heartbeat Lease and the ResourceSlices of a profile. Pods bound to them run as far as the API can
-see: they start once their claims are allocated and reserved for them (as a kubelet would insist), those that may end succeed
-after a while, deleted ones go within their grace. Annotations steer a pod: `simulated.drakit.dev/seconds` (how long it runs)
-and `simulated.drakit.dev/exit-code`; and a node: `simulated.drakit.dev/silent: "true"` cuts it off, with its pods, until it is taken away.
+see: they start once their claims are allocated and reserved for them (as a kubelet would insist), those that may end do so
+after a while, deleted ones go within their grace; what they tell stands in `simulated_pods`. An annotation of a node,
+`simulated.drakit.dev/silent: "true"`, cuts it off, with its pods, until it is taken away.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
@@ -20,7 +19,7 @@ from itertools import count
 from typing import Any, Protocol
 
 from lightkube.models.coordination_v1 import Lease
-from lightkube.models.core_v1 import Container, Node, Pod
+from lightkube.models.core_v1 import Node, Pod
 from lightkube.models.resource_v1 import ResourceClaim
 
 from drakit.api.errors import StatusError
@@ -28,6 +27,7 @@ from drakit.client import Client, Informers, resource_of
 from drakit.client.resources import resource_of_plain
 from drakit.client.transport import Plain
 from drakit.clock import Clock, SystemClock
+from drakit.node import simulated_pods
 
 __all__ = ["NodeProfile", "SimulatedNodes"]
 
@@ -36,12 +36,9 @@ log = logging.getLogger(__name__)
 NODES = resource_of(Node)
 PODS = resource_of(Pod)
 LEASES = resource_of(Lease)
-SECONDS = "simulated.drakit.dev/seconds"
-EXIT_CODE = "simulated.drakit.dev/exit-code"
 SILENT = "simulated.drakit.dev/silent"
 LEASE_SECONDS = 40
 WRITES = 64  # at a time
-SHUTDOWN = 0.05  # seconds that a container takes to end after SIGTERM
 NOT_READY = "node.kubernetes.io/not-ready"
 
 
@@ -283,17 +280,17 @@ class SimulatedNodes:
             return
         if pod.spec.nodeName in self._silent:
             return
-        uid, planned = pod.metadata.uid or "", self._planned.get(pod.metadata.uid or "")
-        phase = pod.status.phase if pod.status else None
-        if pod.metadata.deletionTimestamp is not None:
-            if planned != "end":
-                grace = pod.metadata.deletionGracePeriodSeconds or 0
-                self._plan(pod, "end", min(grace, SHUTDOWN), lambda: self._end(pod))
-        elif phase in (None, "Pending", ""):
-            if planned is None and self._may_start(pod):
-                self._plan(pod, "start", 0, lambda: self._start(pod))
-        elif phase == "Running" and planned in (None, "start") and _may_end(pod):
-            self._plan(pod, "finish", _seconds(pod, self._pod_seconds), lambda: self._finish(_key(pod), uid))
+        uid = pod.metadata.uid or ""
+        step, planned = simulated_pods.next_step(pod, self._pod_seconds), self._planned.get(uid)
+        if step is None or step.name == planned or (step.name == "start" and not self._may_start(pod)):
+            return
+        seconds = step.seconds
+        if (
+            planned is None and step.since is not None
+        ):  # what a process before this one began, or what a silent node missed
+            seconds = max(step.since + seconds - self._clock.now().timestamp(), 0.0)
+        work = {"start": self._start, "finish": self._finish, "restart": self._restart, "end": self._end}
+        self._plan(pod, step.name, seconds, lambda: work[step.name.split()[0]](pod))
 
     def _pod_gone(self, pod: Pod) -> None:
         if pod.metadata is not None:
@@ -318,45 +315,31 @@ class SimulatedNodes:
                 self._pod_seen(pod)
 
     async def _start(self, pod: Pod) -> None:
-        now = _stamp(self._clock.now())
-        spec = pod.spec
-        assert spec is not None
-        ip = _address(_key(pod))
-        inits = [_status(c, {"terminated": _terminated(0, now, now)}, ready=True) for c in spec.initContainers or ()]
-        status: Plain = {
-            "phase": "Running",
-            "startTime": now,
-            "podIP": ip,
-            "podIPs": [{"ip": ip}],
-            "hostIP": _address(spec.nodeName or ""),
-            "conditions": [_condition(name, "True", now) for name in _READY_CONDITIONS],
-            "containerStatuses": [_status(c, {"running": {"startedAt": now}}, ready=True) for c in spec.containers],
-        }
-        if inits:
-            status["initContainerStatuses"] = inits
-        await self._patch(pod, status)
+        await self._patch(pod, simulated_pods.started(pod, self._clock.now().timestamp()))
 
-    async def _finish(self, key: str, uid: str) -> None:
-        pod = self._informers.of(Pod).get(key)
-        if pod is None or pod.metadata is None or pod.metadata.uid != uid or pod.metadata.deletionTimestamp is not None:
-            return
-        code = _exit_code(pod)
-        now = _stamp(self._clock.now())
-        assert pod.spec is not None
-        reason = {"reason": "PodCompleted"} if not code else {}
-        began: Any = pod.status.startTime if pod.status else None
-        ended = _terminated(code, _stamp(began) if isinstance(began, datetime) else now, now)
-        await self._patch(
-            pod,
-            {
-                "phase": "Failed" if code else "Succeeded",
-                "conditions": [{**_condition(name, "False", now), **reason} for name in ("Ready", "ContainersReady")],
-                "containerStatuses": [_status(c, {"terminated": ended}, ready=False) for c in pod.spec.containers],
-            },
-        )
+    async def _finish(self, seen: Pod) -> None:
+        pod = self._present(seen)
+        if pod is not None:
+            await self._patch(pod, simulated_pods.finished(pod, self._clock.now().timestamp()))
+
+    async def _restart(self, seen: Pod) -> None:
+        pod = self._present(seen)
+        if pod is not None:
+            await self._patch(pod, simulated_pods.restarted(pod, self._clock.now().timestamp()))
+
+    def _present(self, seen: Pod) -> Pod | None:
+        """The pod as it is now, unless it is gone or on its way."""
+        assert seen.metadata is not None
+        pod = self._informers.of(Pod).get(_key(seen))
+        if pod is None or pod.metadata is None or pod.metadata.uid != seen.metadata.uid:
+            return None
+        return pod if pod.metadata.deletionTimestamp is None else None
 
     async def _end(self, pod: Pod) -> None:
         assert pod.metadata is not None
+        if pod.metadata.finalizers and (pod.status is None or pod.status.phase not in ("Succeeded", "Failed")):
+            # Somebody wants to know how it ended. Of others nobody could see it: they are gone with the next request.
+            await self._patch(pod, simulated_pods.killed(pod, self._clock.now().timestamp()))
         name, namespace, uid = pod.metadata.name or "", pod.metadata.namespace, pod.metadata.uid or ""
         await self._own(pod).delete(Pod, name, namespace=namespace, uid=uid, grace_seconds=0)
 
@@ -375,9 +358,6 @@ class SimulatedNodes:
         )
 
 
-_READY_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
-
-
 def _key(pod: Pod) -> str:
     assert pod.metadata is not None
     return f"{pod.metadata.namespace}/{pod.metadata.name}"
@@ -390,31 +370,6 @@ def _stamp(now: datetime) -> str:
 def _is_ready(node: Node) -> bool:
     conditions = (node.status.conditions if node.status else None) or ()
     return any(condition.type == "Ready" and condition.status == "True" for condition in conditions)
-
-
-def _may_end(pod: Pod) -> bool:
-    annotated = SECONDS in ((pod.metadata.annotations if pod.metadata else None) or {})
-    return annotated or bool(pod.spec and pod.spec.restartPolicy in ("Never", "OnFailure"))
-
-
-def _annotation(pod: Pod, name: str) -> str | None:
-    annotations: dict[str, str] = (pod.metadata.annotations if pod.metadata else None) or {}
-    return annotations.get(name)
-
-
-def _seconds(pod: Pod, default: float) -> float:
-    try:
-        return max(float(_annotation(pod, SECONDS) or default), 0.0)
-    except ValueError:
-        log.warning("pod %s: annotation %s is no number of seconds", _key(pod), SECONDS)
-        return default
-
-
-def _exit_code(pod: Pod) -> int:
-    try:
-        return int(_annotation(pod, EXIT_CODE) or 0)
-    except ValueError:
-        return 1
 
 
 def _claim_keys(pod: Pod) -> Iterable[str | None]:
@@ -444,34 +399,6 @@ def _is_reserved(claim: ResourceClaim, pod: Pod) -> bool:
         if entry.resource == "podgroups" and group is not None and entry.name == group.podGroupName:
             return True
     return False
-
-
-def _condition(name: str, status: str, now: str) -> Plain:
-    return {"type": name, "status": status, "lastProbeTime": None, "lastTransitionTime": now}
-
-
-def _status(container: Container, state: Plain, *, ready: bool) -> Plain:
-    running = "running" in state
-    return {
-        "name": container.name,
-        "image": container.image or "",
-        "imageID": "",
-        "containerID": "simulated://" + hashlib.sha256(container.name.encode()).hexdigest()[:16],
-        "ready": ready,
-        "started": running,
-        "restartCount": 0,
-        "state": state,
-    }
-
-
-def _terminated(code: int, began: str, now: str) -> Plain:
-    return {"exitCode": code, "reason": "Error" if code else "Completed", "startedAt": began, "finishedAt": now}
-
-
-def _address(text: str) -> str:
-    """A stable address in 10.0.0.0/8 made from a name: nothing is reachable there, but tools like to see one."""
-    digest = hashlib.sha256(text.encode()).digest()
-    return f"10.{digest[0]}.{digest[1]}.{digest[2] or 1}"
 
 
 def _node_info(node: Plain) -> Plain:

@@ -31,16 +31,27 @@ class World:
             for _ in range(20):
                 await asyncio.sleep(0)
 
-    async def pod(self, name: str, **annotations: str) -> None:
-        spec = {
-            "nodeName": "node-0", "restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}],
+    async def pod(
+        self,
+        name: str,
+        *,
+        restart: str = "Never",
+        finalizers: tuple[str, ...] | list[str] = (),
+        claim: str = "",
+        **annotations: str,
+    ) -> None:
+        spec: dict[str, Any] = {
+            "nodeName": "node-0", "restartPolicy": restart, "containers": [{"name": "c", "image": "i"}],
             "tolerations": [{"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute",
                              "tolerationSeconds": 60}],
         }  # fmt: skip
+        if claim:
+            spec["resourceClaims"] = [{"name": "claim", "resourceClaimName": claim}]
         prefix = "simulated.drakit.dev/"
         meta = {
             "name": name,
             "namespace": "default",
+            "finalizers": list(finalizers),
             "annotations": {prefix + key: value for key, value in annotations.items()},
         }
         await self.client.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
@@ -112,6 +123,20 @@ def test_a_silent_node_is_taken_for_dead_and_comes_back() -> None:
     world(body)
 
 
+def test_time_goes_on_for_the_pods_of_a_silent_node() -> None:
+    async def body(world: World) -> None:
+        await world.pod("p", seconds="20")
+        await world.pass_time(5)
+        await world.silence("true")
+        await world.pass_time(20)
+        assert await world.phase("p") == "Running"
+        await world.silence(None)
+        await world.pass_time(3)
+        assert await world.phase("p") == "Succeeded"
+
+    world(body)
+
+
 def test_a_node_that_was_taken_for_dead_by_mistake_says_so_itself() -> None:
     async def body(world: World) -> None:
         unknown = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}
@@ -146,5 +171,69 @@ def test_a_container_that_ended_tells_when_it_began() -> None:
         began: Any = state.terminated.startedAt
         ended: Any = state.terminated.finishedAt
         assert 6 <= (ended - began).total_seconds() <= 9
+
+    world(body)
+
+
+def test_a_container_that_fails_is_started_again_with_growing_pauses() -> None:
+    async def body(world: World) -> None:
+        await world.pod("p", restart="OnFailure", seconds="1", **{"exit-code": "3"})
+        seen = []
+        for _ in range(100):
+            await world.pass_time(0.5)
+            pod = await world.client.get(Pod, "p", namespace="default")
+            assert pod.status is not None
+            assert pod.status.phase == "Running" or not seen
+            for told in pod.status.containerStatuses or ():
+                assert told.state is not None
+                what = told.state.waiting.reason if told.state.waiting else "running"
+                if not seen or seen[-1] != (told.restartCount, what):
+                    seen.append((told.restartCount, what))
+        again = "CrashLoopBackOff"
+        assert seen == [
+            (0, "running"),
+            (1, "running"),
+            (1, again),
+            (2, "running"),
+            (2, again),
+            (3, "running"),
+            (3, again),
+        ]
+        assert told.state is not None
+        assert told.state.waiting is not None
+        assert (told.state.waiting.message or "").startswith(
+            "back-off 40s restarting failed container=c pod=p_default("
+        )
+        assert told.lastState is not None
+        assert told.lastState.terminated is not None
+        assert told.lastState.terminated.exitCode == 3
+
+    world(body)
+
+
+def test_who_keeps_a_deleted_pod_learns_how_it_ended() -> None:
+    async def body(world: World) -> None:
+        await world.pod("p", seconds="1000", finalizers=["example.com/wait"])
+        await world.pod("waits", seconds="1000", finalizers=["example.com/wait"], claim="nowhere")
+        await world.pass_time(5)
+        assert (await world.phase("p"), await world.phase("waits")) == ("Running", "Pending")
+        for name in ("p", "waits"):
+            await world.client.delete(Pod, name, namespace="default")
+        await world.pass_time(5)
+        assert (await world.phase("p"), await world.phase("waits")) == ("Failed*", "Failed*")
+        pod = await world.client.get(Pod, "p", namespace="default")
+        assert pod.status is not None
+        assert pod.status.containerStatuses
+        state = pod.status.containerStatuses[0].state
+        assert state is not None
+        assert state.terminated is not None
+        assert state.terminated.exitCode == 143
+        assert {c.type: (c.status, c.reason) for c in pod.status.conditions or ()} == {
+            "PodReadyToStartContainers": ("False", None),
+            "Initialized": ("True", None),
+            "Ready": ("False", "PodFailed"),
+            "ContainersReady": ("False", "PodFailed"),
+            "PodScheduled": ("True", None),
+        }
 
     world(body)
