@@ -187,6 +187,8 @@ class Kind:
     # What happens to dependents when a DELETE says nothing: "" leaves them to the garbage collector, "Orphan" sets them free;
     # None: the kind has none, and a DELETE that speaks of them is taken as if it did not.
     default_propagation: str | None = ""
+    # Names that a DELETE refuses, and why.
+    undeletable: Mapping[str, str] = field(default_factory=dict)
     # The kind whose stored objects this one shows in another form: events.k8s.io Events are core Events.
     stored_as: Kind | None = None
 

@@ -23,6 +23,7 @@ from typing import Any
 from drakit.api import registry
 from drakit.api.gates import FeatureGates
 from drakit.api.kind import ExpressionChecker
+from drakit.api.kinds.scheduling import SYSTEM_CLASSES
 from drakit.apiserver import access, bootstrap, special
 from drakit.apiserver.allocations import AllocationGuard
 from drakit.apiserver.audit import AuditLog
@@ -241,6 +242,8 @@ class Server:
             self.ensure(
                 {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}}
             )
+        for priority_class in SYSTEM_CLASSES:
+            self.ensure(priority_class)
         bootstrap.ensure_roles(self.context)
 
     def ensure(self, obj: Plain) -> None:

@@ -336,3 +336,20 @@ def test_default_may_not_be_deleted() -> None:
                 await local.request("DELETE", "namespaces", "default", group="", namespace="")
 
     run(scenario())
+
+
+def test_a_cluster_has_the_two_classes_of_its_system_and_keeps_them() -> None:
+    async def scenario() -> None:
+        async with local_server() as local:
+            at: dict[str, Any] = {"group": "scheduling.k8s.io", "plural": "priorityclasses", "namespace": ""}
+            listed = (await local.request("GET", **at)).body
+            found = {item["metadata"]["name"]: item["value"] for item in listed["items"]}
+            assert found == {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+            with pytest.raises(StatusError) as refused:
+                await local.request("DELETE", name="system-node-critical", **at)
+            assert refused.value.message == (
+                'priorityclasses.scheduling.k8s.io "system-node-critical" is forbidden: '
+                "this is a system priority class and cannot be deleted"
+            )
+
+    run(scenario())

@@ -280,6 +280,27 @@ def test_priority_class_value_is_fixed_and_bounded() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "default", "error"),
+    [
+        pytest.param("system-x", 5, False, "system-x is not a known system priority class", id="unknown"),
+        pytest.param(
+            "system-node-critical", 5, False, "value of system-node-critical PriorityClass must be 2000001000", id="value"
+        ),
+        pytest.param(
+            "system-cluster-critical", 2_000_000_000, True,
+            "globalDefault of system-cluster-critical PriorityClass must be false", id="default",
+        ),
+    ],
+)  # fmt: skip
+def test_classes_of_the_system_are_as_known(name: str, value: int, default: bool, error: str) -> None:
+    body = {"metadata": {"name": name}, "value": value, "globalDefault": default}
+    prefix = (
+        "metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: "
+    )
+    assert causes(created, kind("PriorityClass", "scheduling.k8s.io"), body) == [prefix + error]
+
+
 def test_disruption_budget_takes_one_bound() -> None:
     of = kind("PodDisruptionBudget", "policy")
     assert len(causes(created, of, obj({"minAvailable": 1, "maxUnavailable": "50%"}))) == 1

@@ -148,7 +148,7 @@ class Priority(_PodPlugin):
         return fields, int((found or {}).get("value") or 0), (found or {}).get("preemptionPolicy") or _PREEMPT
 
     def _class(self, name: str) -> Mapping[str, Any] | None:
-        return self._lookup.get("scheduling.k8s.io", "priorityclasses", "", name) or SYSTEM_CLASSES.get(name)
+        return self._lookup.get("scheduling.k8s.io", "priorityclasses", "", name)
 
     def _default(self) -> Mapping[str, Any] | None:
         """The lowest of the classes marked globalDefault, as upstream chooses."""
@@ -157,11 +157,6 @@ class Priority(_PodPlugin):
 
 
 _PREEMPT = "PreemptLowerPriority"
-# Known even before anybody created them.
-SYSTEM_CLASSES: dict[str, dict[str, Any]] = {
-    "system-cluster-critical": {"metadata": {"name": "system-cluster-critical"}, "value": 2_000_000_000},
-    "system-node-critical": {"metadata": {"name": "system-node-critical"}, "value": 2_000_001_000},
-}
 
 
 class DefaultTolerations(_PodPlugin):

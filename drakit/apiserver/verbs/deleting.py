@@ -104,6 +104,8 @@ def _warn_of_orphans(call: Call, options: DeleteOptions) -> None:
 def delete(ctx: Context, call: Call) -> Answer:
     options = read_options(call)
     _warn_of_orphans(call, options)
+    if call.name in call.kind.undeletable:
+        raise StatusError.forbidden(call.kind.group, call.kind.plural, call.name, call.kind.undeletable[call.name])
     stored = ctx.collection(call.kind).objects.get(call.key)
     if stored is None:
         raise call.not_found()
