@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
 __all__ = ["dump", "load"]
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+_BaseDumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _MAX_NODES = 200_000  # what expanding anchors may grow to
 _MAX_DEPTH = 1_000
 _SHORT_LINE = 1_000  # no line of this length can nest deeper than that
@@ -25,10 +25,13 @@ _INT = re.compile(r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0o?[0-7_]+|0|[1-9][0-9_]*)$
 _FLOAT = re.compile(
     r"(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
 )
+# `y` and `n` are true and false there, in keys and values alike; PyYAML leaves them text.
+_BOOL = re.compile(r"(?:y|Y|yes|Yes|YES|true|True|TRUE|on|On|ON|n|N|no|No|NO|false|False|FALSE|off|Off|OFF)$")
 _NUMBERS = {_TAG + "int": _INT, _TAG + "float": _FLOAT}
 
 
 class _Loader(_Base):  # type: ignore[misc]  # the C loader has no types
+    bool_values: ClassVar[dict[str, bool]] = {**_Base.bool_values, "y": True, "n": False}
     merged = 0
 
     def flatten_mapping(self, node: Any) -> None:
@@ -69,12 +72,21 @@ for _tag in _NUMBERS:
     _Loader.add_constructor(_tag, _number)
 
 # Timestamps and the like stay text: JSON has no such type. Integers are tried before other numbers.
-_OTHERS = (_TAG + "timestamp", *_NUMBERS)
+_OTHERS = (_TAG + "timestamp", _TAG + "bool", *_NUMBERS)
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag not in _OTHERS]
     + [(tag, pattern) for tag, pattern in _NUMBERS.items() if first in "0123456789+-."]
+    + [(_TAG + "bool", _BOOL)] * (first in "yYnNtTfFoO")
     for first, resolvers in _Base.yaml_implicit_resolvers.items()
 }
+
+
+class _Dumper(_BaseDumper):  # type: ignore[misc]  # as above
+    """Puts quotes around text that others would take for a truth value."""
+
+
+for _first in "yYnN":
+    _Dumper.add_implicit_resolver(_TAG + "bool", _BOOL, [_first])
 
 
 def load(text: bytes) -> Any:

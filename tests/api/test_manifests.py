@@ -82,7 +82,7 @@ def test_duplicate_keys_are_found_where_they_stand() -> None:
 
 
 def test_yaml_is_read_as_kubernetes_reads_it() -> None:
-    text = "a: yes\nb: 'yes'\nc: 012\nd: 1_000\ne: 2020-01-02\nf: 12:30:45\ng: 1e3\nh: ~\ni: 0x1f\n1: x\ntrue: y\nj: .5\nk: '5'\nl: 1.2.3"
+    text = "a: yes\nb: 'yes'\nc: 012\nd: 1_000\ne: 2020-01-02\nf: 12:30:45\ng: 1e3\nh: ~\ni: 0x1f\n1: x\ntrue: y\nj: .5\nk: '5'\nl: 1.2.3\nm: n\nY: 'y'"
     assert manifests.read(text)[0].value == {
         "a": True,
         "b": "yes",
@@ -94,19 +94,20 @@ def test_yaml_is_read_as_kubernetes_reads_it() -> None:
         "h": None,
         "i": 31,
         "1": "x",
-        "true": "y",
         "j": 0.5,
         "k": "5",
         "l": "1.2.3",
+        "m": False,
+        "true": "y",
     }
 
 
 def test_anchors_and_merges_work_and_keep_lines() -> None:
-    text = "base: &b\n  x: 1\n  y: 2\nmine:\n  <<: *b\n  y: 3\nlist: [*b, *b]\n"
+    text = "base: &b\n  x: 1\n  z: 2\nmine:\n  <<: *b\n  z: 3\nlist: [*b, *b]\n"
     document = manifests.read(text)[0]
-    assert document.value["mine"] == {"x": 1, "y": 3}
-    assert document.value["list"] == [{"x": 1, "y": 2}] * 2
-    assert (document.line_of("mine.x"), document.line_of("mine.y")) == (2, 6)
+    assert document.value["mine"] == {"x": 1, "z": 3}
+    assert document.value["list"] == [{"x": 1, "z": 2}] * 2
+    assert (document.line_of("mine.x"), document.line_of("mine.z")) == (2, 6)
 
 
 @pytest.mark.parametrize(

@@ -249,3 +249,17 @@ def test_stopping_ends_watches_and_frees_the_port() -> None:
             time.sleep(0.01)
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", port), timeout=2)
+
+
+def test_yaml_is_read_and_written_as_kubernetes_does(running: Running) -> None:
+    """`y` and `n` are truth values to Go's library, in both directions."""
+    maps = "/api/v1/namespaces/default/configmaps"
+    said = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: truth}\ndata: {Y: 'n', a: 'on', b: '1'}\n"
+    code, answer = running.json("POST", maps, said, {"Content-Type": "application/yaml"})
+    assert (code, answer["data"]) == (201, {"true": "n", "a": "on", "b": "1"})
+    code, answer = running.json("POST", maps, said.replace(b"'n'", b"n"), {"Content-Type": "application/yaml"})
+    assert code == 400
+    assert "cannot unmarshal bool into Go struct field ConfigMap.data of type string" in answer["message"]
+    _, _, text = running.http("GET", f"{maps}/truth", headers={"Accept": "application/yaml"})
+    assert b"a: 'on'" in text
+    assert b"'true': 'n'" in text
