@@ -101,17 +101,17 @@ async def serve(
 
 async def _join(stream: Stream, channels: Channels) -> None:
     feeding = asyncio.ensure_future(channels.inputs(stream))
+    reading = asyncio.ensure_future(_outputs(stream, channels))
     try:
-        reading = asyncio.ensure_future(_outputs(stream, channels))
         done, _ = await asyncio.wait((feeding, reading), return_when=asyncio.FIRST_COMPLETED)
         if feeding in done and not reading.done() and feeding.exception() is not None:
-            reading.cancel()
             return  # the client is gone; whatever runs is ended by close
         await reading
         await channels.finish(exit_status(await stream.wait()))
     finally:
         feeding.cancel()
-        await asyncio.gather(feeding, return_exceptions=True)
+        reading.cancel()
+        await asyncio.gather(feeding, reading, return_exceptions=True)
         await stream.close()
 
 

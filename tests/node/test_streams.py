@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import struct
 import zlib
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from drakit.node import remote_command
 from drakit.node.logs import LogOptions, read, tail
 from drakit.node.remote_command import CommandOptions, exit_status
 from drakit.node.runtimes.cri_stream import exit_code_of
+from drakit.node.runtimes.streams import ExecStream
 from drakit.node.spdy import DICTIONARY, SpdyError, SpdySession
 from drakit.node.websocket import WebSocket, accept_headers, choose_protocol
 
@@ -292,3 +294,30 @@ def test_nothing_but_spdy_is_understood() -> None:
     with pytest.raises(SpdyError, match="not SPDY version 3"):
         asyncio.run(scenario(struct.pack("!HHI", 0x8002, 1, 0)))
     assert asyncio.run(scenario(b"\0\0")) == []
+
+
+def test_a_client_that_goes_leaves_nothing_behind() -> None:
+    async def scenario() -> None:
+        stream = await ExecStream.start(
+            ["sh", "-c", "echo a; sleep 60"], {"PATH": os.environ["PATH"]}, tty=False, stdin=False
+        )
+        assert await stream.read() == (1, b"a\n")
+        reading = asyncio.ensure_future(stream.read())
+        await asyncio.sleep(0)
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+        await stream.close()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(scenario())
+
+
+def test_output_ends_when_both_files_have() -> None:
+    async def scenario() -> None:
+        script = "exec 1>&-; sleep 0.1; echo late >&2"
+        stream = await ExecStream.start(["sh", "-c", script], {"PATH": os.environ["PATH"]}, tty=False, stdin=False)
+        assert [await stream.read(), await stream.read()] == [(2, b"late\n"), (0, b"")]
+        assert await stream.wait() == 0
+        await stream.close()
+
+    asyncio.run(scenario())

@@ -29,6 +29,7 @@ class ExecStream:
         self._master = master
         self._queue: asyncio.Queue[tuple[int, bytes]] = asyncio.Queue(64)
         self._tasks: list[asyncio.Task[None]] = []
+        self._open = 0 if master >= 0 else 2  # pumps that have not come to the end
 
     @classmethod
     async def start(cls, argv: Sequence[str], env: Mapping[str, str], *, tty: bool, stdin: bool) -> ExecStream:
@@ -59,6 +60,9 @@ class ExecStream:
     async def _pump(self, number: int, reader: asyncio.StreamReader) -> None:
         while data := await reader.read(65536):
             await self._queue.put((number, data))
+        self._open -= 1
+        if not self._open:
+            await self._queue.put(_END)
 
     def _terminal_ready(self) -> None:
         if self._queue.full():
@@ -74,19 +78,8 @@ class ExecStream:
         self._queue.put_nowait((1, data) if data else _END)
 
     async def read(self) -> tuple[int, bytes]:
-        if self._master >= 0:
-            return await self._queue.get()
-        while True:
-            if not self._queue.empty():
-                return self._queue.get_nowait()
-            open_pumps = [t for t in self._tasks if not t.done()]
-            if not open_pumps:
-                return _END
-            getter = asyncio.ensure_future(self._queue.get())
-            done, _ = await asyncio.wait((getter, *open_pumps), return_when=asyncio.FIRST_COMPLETED)
-            if getter in done:
-                return getter.result()
-            getter.cancel()
+        """Which file, and what; no data at the end."""
+        return await self._queue.get()
 
     async def write(self, data: bytes) -> None:
         if self._master >= 0:
