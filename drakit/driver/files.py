@@ -11,6 +11,7 @@ import re
 import secrets
 import shutil
 from pathlib import Path
+from typing import Any
 
 from drakit.driver.errors import UnsafeName
 
@@ -74,8 +75,13 @@ def remove(path: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Removes a directory and all below it; links are removed, never followed."""
+    """Removes a directory and all below it; links are removed, never followed. Others may be removing it at the same time."""
     if path.is_symlink():
         path.unlink()
     elif path.exists():
-        shutil.rmtree(path)
+        shutil.rmtree(path, onerror=_unless_gone)
+
+
+def _unless_gone(function: Any, path: str, failure: Any) -> None:
+    if not issubclass(failure[0], FileNotFoundError):
+        raise failure[1]
