@@ -112,8 +112,10 @@ class ControlLoop:
             after = await self._reconcile(key)
         except StatusError as error:
             delay = self.queue.add_rate_limited(key)
-            # Conflicts and objects that vanish are ordinary: someone else wrote first.
-            level = logging.DEBUG if error.code in (404, 409) else logging.WARNING
+            # Conflicts and objects that vanish are ordinary: someone else wrote first. Of what stays refused (a quota, a right
+            # that is missing) one line is enough; the object's events and conditions tell the rest.
+            again = logging.WARNING if self.queue.failures(key) == 1 else logging.INFO
+            level = logging.DEBUG if error.code in (404, 409) else again
             log.log(level, "%s %s: %s (again in %.3f s)", self.name, key, error, delay)
         except Exception:
             delay = self.queue.add_rate_limited(key)

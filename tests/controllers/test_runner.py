@@ -1,7 +1,9 @@
 import asyncio
+import logging
 
 import pytest
 
+from drakit.api.errors import StatusError
 from drakit.apiserver.auth import ADMIN
 from drakit.apiserver.local import LocalTransport
 from drakit.apiserver.server import Server, Settings
@@ -76,3 +78,33 @@ def test_failing_reconcile_is_tried_again_with_growing_delay() -> None:
 
     times = asyncio.run(body())
     assert times == pytest.approx([0.0, 0.005, 0.015, 0.035, 0.075], abs=0.004)
+
+
+def test_what_stays_refused_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "drakit.controllers.loop")
+
+    async def body() -> None:
+        clock = VirtualClock()
+        left = [3]
+
+        async def reconcile(key: str) -> None:
+            left[0] -= 1
+            if left[0] >= 0:
+                raise StatusError.forbidden("", "pods", "p", "exceeded quota")
+
+        client = Client(None)  # type: ignore[arg-type]  # the loop does not use it
+        loop = ControlLoop("test", reconcile, Context(client, Informers(client, clock), clock))
+        task = asyncio.ensure_future(loop.run())
+        for _ in range(2):  # the second time after a success
+            left[0] = 3
+            loop.add("a")
+            for _ in range(10):
+                for _ in range(5):
+                    await asyncio.sleep(0)
+                await clock.advance(1)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(body())
+    levels = [record.levelname for record in caplog.records if "exceeded quota" in record.message]
+    assert levels == ["WARNING"] * 2
