@@ -13,6 +13,7 @@ from drakit.api import registry
 from drakit.api.gates import FeatureGates
 from drakit.apiserver.admission.claims import ClaimPrivileges
 from drakit.apiserver.admission.grants import RoleGrants
+from drakit.apiserver.admission.limits import LimitRanger
 from drakit.apiserver.admission.pod_groups import GroupPriority, PodGroupProtection
 from drakit.apiserver.admission.pods import DefaultTolerations, NewNodeTaint, Priority, ServiceAccount
 from drakit.apiserver.admission.policies import BINDINGS, POLICIES, Policies
@@ -121,6 +122,7 @@ def secure(
         feed(POLICY_GROUP, plural, validating.apply)
     privileges = ClaimPrivileges(lookup, authorizer, gates)
     admission: tuple[Admission, ...] = (
+        LimitRanger(lookup),
         NodeRestriction(lookup),
         NewNodeTaint(lookup),
         ServiceAccount(lookup),

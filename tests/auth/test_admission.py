@@ -10,6 +10,7 @@ from drakit.api import registry
 from drakit.api.errors import StatusError
 from drakit.api.gates import FeatureGates
 from drakit.apiserver.admission.claims import ADMIN_LABEL, ClaimPrivileges
+from drakit.apiserver.admission.limits import LimitRanger
 from drakit.apiserver.admission.pods import DefaultTolerations, NewNodeTaint, Priority, ServiceAccount
 from drakit.apiserver.admission.quota import QuotaUsage, ResourceQuota
 from drakit.apiserver.auth import AdmissionAttributes, Attributes, Decision, UserInfo
@@ -112,6 +113,64 @@ def test_priority_comes_from_the_class_or_is_zero() -> None:
         admitted(Priority(classes), pod(priorityClassName="low"))
     with pytest.raises(StatusError, match="must not be provided in pod spec"):
         admitted(Priority(classes), pod(priority=5))
+
+
+def limit_range(*limits: dict[str, Any]) -> Objects:
+    return Objects({("limitranges", "ns", "lr"): {"metadata": {"name": "lr"}, "spec": {"limits": list(limits)}}})
+
+
+def test_a_limit_range_fills_in_what_containers_do_not_say() -> None:
+    defaults = {"type": "Container", "default": {"cpu": "500m", "memory": "1Gi"}, "defaultRequest": {"cpu": "100m"}}
+    own = {"name": "own", "resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "2", "memory": "2Gi"}}}
+    made = admitted(
+        LimitRanger(limit_range(defaults)), pod(containers=[{"name": "c"}, own], initContainers=[{"name": "i"}])
+    )
+    assert [container["resources"] for container in made["spec"]["containers"]] == [
+        {"requests": {"cpu": "100m"}, "limits": {"cpu": "500m", "memory": "1Gi"}},
+        own["resources"],
+    ]
+    assert made["metadata"]["annotations"]["kubernetes.io/limit-ranger"] == (
+        "LimitRanger plugin set: cpu request for container c; cpu, memory limit for container c; "
+        "cpu request for init container i; cpu, memory limit for init container i"
+    )
+    plain = pod()
+    assert admitted(LimitRanger(limit_range({"type": "Pod", "max": {"cpu": "1"}})), plain) is plain
+
+
+def amounts(cpu_request: str, cpu_limit: str) -> dict[str, Any]:
+    given = {"requests": {"cpu": cpu_request}, "limits": {"cpu": cpu_limit}}
+    return {"name": "c", "resources": {which: amount for which, amount in given.items() if amount["cpu"]}}
+
+
+@pytest.mark.parametrize(
+    ("limit", "containers", "error"),
+    [
+        pytest.param({"max": {"cpu": "1"}}, [amounts("1", "1")], "", id="within"),
+        pytest.param({"max": {"cpu": "1"}}, [amounts("1", "2")], "maximum cpu usage per Container is 1, but limit is 2", id="limit"),
+        pytest.param({"max": {"cpu": "1"}}, [amounts("1", "")], "maximum cpu usage per Container is 1.  No limit is specified", id="no-limit"),
+        pytest.param({"min": {"cpu": "500m"}}, [amounts("100m", "1")], "minimum cpu usage per Container is 500m, but request is 100m", id="request"),
+        pytest.param({"min": {"cpu": "1"}}, [amounts("", "")], "minimum cpu usage per Container is 1.  No request is specified", id="no-request"),
+        pytest.param({"maxLimitRequestRatio": {"cpu": "2"}}, [amounts("1", "3")],
+                     "cpu max limit to request ratio per Container is 2, but provided ratio is 3.000000", id="ratio"),
+        pytest.param({"maxLimitRequestRatio": {"cpu": "2"}}, [amounts("", "3")],
+                     "cpu max limit to request ratio per Container is 2, but no request is specified or request is 0", id="no-ratio"),
+        pytest.param({"min": {"cpu": "2"}, "max": {"memory": "1Gi"}}, [amounts("1", "2")],
+                     "[minimum cpu usage per Container is 2, but request is 1, maximum memory usage per Container is 1Gi.  No limit is specified]",
+                     id="several"),
+        pytest.param({"type": "Pod", "max": {"cpu": "3"}}, [amounts("1", "2")] * 2, "maximum cpu usage per Pod is 3, but limit is 4", id="pod"),
+    ],
+)  # fmt: skip
+def test_a_limit_range_bounds_containers_and_pods(
+    limit: dict[str, Any], containers: list[dict[str, Any]], error: str
+) -> None:
+    plugin = LimitRanger(limit_range({"type": "Container", **limit}))
+    asked = attributes("", "pods", "CREATE", pod(containers=containers))
+    if not error:
+        plugin.validate(asked)
+        return
+    with pytest.raises(StatusError) as refused:
+        plugin.validate(asked)
+    assert refused.value.message == f'pods "p" is forbidden: {error}'
 
 
 def test_pod_tolerates_lost_nodes_for_five_minutes_unless_it_says_otherwise() -> None:
