@@ -102,6 +102,41 @@ def test_yaml_is_read_as_kubernetes_reads_it() -> None:
     }
 
 
+ENVIRONMENT = """apiVersion: v1
+kind: Pod
+metadata:
+  name: p
+  labels: {a: b}
+spec:
+  containers:
+  - name: c
+    image: x
+    env:
+    - name: A
+      value: a
+    - name: B
+      value: b
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "field", "line", "help_text"),
+    [
+        pytest.param("value: b", "value: 8080", "spec.containers[0].env[1].value", 14,
+                     "put the value in quotes: without them YAML takes it for a number", id="number"),
+        pytest.param("{a: b}", "{a: b, example.com/c: y}", "metadata.labels[example.com/c]", 5,
+                     "put the value in quotes: without them YAML takes it for a truth value", id="truth-value"),
+        pytest.param("spec:", "spec:\n  priority: '5'", "spec.priority", 7, "write a whole number, without quotes", id="quotes"),
+        pytest.param("value: b", "value: [b]", "spec.containers[0].env[1].value", 14, "", id="list"),
+    ],
+)  # fmt: skip
+def test_a_value_of_the_wrong_type_is_found_where_it_stands(
+    old: str, new: str, field: str, line: int, help_text: str
+) -> None:
+    problem = only(ENVIRONMENT.replace(old, new, 1))
+    assert (problem.field, problem.line, problem.advice) == (field, line, help_text)
+
+
 def test_anchors_and_merges_work_and_keep_lines() -> None:
     text = "base: &b\n  x: 1\n  z: 2\nmine:\n  <<: *b\n  z: 3\nlist: [*b, *b]\n"
     document = manifests.read(text)[0]
@@ -191,7 +226,7 @@ def test_advice_is_given_once_for_one_mistake() -> None:
 def test_a_wrong_type_names_its_line() -> None:
     problem = only(replace("deviceClassName: gpu", "deviceClassName: gpu\n        count: two"))
     assert "cannot unmarshal string" in problem.message
-    assert problem.line == 8  # types are reported without the index: the list they are in
+    assert problem.line == 12
 
 
 def test_a_deprecated_version_is_a_warning() -> None:

@@ -15,9 +15,9 @@ from drakit.api.kind import Kind
 from drakit.api.manifests.reading import steps
 
 __all__ = [
-    "field_of_type_error",
     "for_field_error",
     "for_fragment",
+    "for_type_error",
     "for_unknown_field",
     "for_unknown_kind",
     "guessed_kind",
@@ -213,10 +213,41 @@ def _did_you_mean(kind: Kind, version: str, path: str) -> str:
 # Values
 
 
-def field_of_type_error(message: str) -> str:
-    """The field path, without indexes, that a type error of the decoder names."""
-    match = re.search(r"Go struct field \w+\.([\w.]+) of type", message)
-    return match[1] if match else ""
+_TYPE_ERROR = re.compile(
+    r"cannot unmarshal (?P<found>\w+) into Go struct field \w+\.(?P<path>[\w.]+) of type (?P<wanted>\w+)"
+)
+_IN_GO = {bool: "bool", int: "number", float: "number", str: "string", list: "array", dict: "object"}
+
+
+def for_type_error(message: str, value: Object) -> tuple[str, str]:
+    """The field that a type error of the decoder means (it names no indexes, nor keys of maps), and what to write there."""
+    match = _TYPE_ERROR.search(message)
+    if match is None:
+        return "", ""
+    found, wanted = match["found"], match["wanted"]
+    field = _first_of_type(value, match["path"].split("."), found, "") or match["path"]
+    if wanted == "string" and found in ("bool", "number"):
+        return (
+            field,
+            f"put the value in quotes: without them YAML takes it for a {'truth value' if found == 'bool' else found}",
+        )
+    if found == "string" and wanted in ("int32", "int64", "bool"):
+        return field, f"write a {'truth value' if wanted == 'bool' else 'whole number'}, without quotes"
+    return field, ""
+
+
+def _first_of_type(value: Any, path: list[str], wanted: str, at: str) -> str:
+    """Where the first value of a type is, along a path or anywhere in the map at its end; "" when there is none."""
+    if not path and _IN_GO.get(type(value)) == wanted:
+        return at
+    inside: list[tuple[str, Any, list[str]]] = []
+    if isinstance(value, list):
+        inside = [(f"{at}[{number}]", item, path) for number, item in enumerate(value)]
+    elif isinstance(value, dict) and not path:
+        inside = [(f"{at}[{key}]", item, path) for key, item in value.items()]
+    elif isinstance(value, dict) and path[0] in value:
+        inside = [(f"{at}.{path[0]}" if at else path[0], value[path[0]], path[1:])]
+    return next(filter(None, (_first_of_type(item, rest, wanted, where) for where, item, rest in inside)), "")
 
 
 def for_field_error(kind: Kind, field: str, reason: str, value: Object) -> str:

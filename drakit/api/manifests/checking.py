@@ -99,8 +99,8 @@ def _check_object(document: Document, kind: Kind, version: str, ctx: WriteContex
     try:
         decoded = strategy.decode(kind, version, value)
     except StatusError as error:
-        field = advice.field_of_type_error(error.message)
-        return [_problem(document, field, error.message.partition(": ")[2])]
+        field, help_text = advice.for_type_error(error.message, value)
+        return [_problem(document, field, error.message.partition(": ")[2], help_text)]
     problems = [
         _problem(document, path, f'unknown field "{path}"', advice.for_unknown_field(kind, version, path, value))
         for path in decoded.unknown_fields
