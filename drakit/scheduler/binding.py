@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -73,30 +74,41 @@ class _Job:
     key: str
     uid: str
     allocation: Plain | None = None
-    waiting: dict[str, tuple[Plain, asyncio.Future[None]]] = field(default_factory=dict)  # consumer UID -> reference
+    allocated: bool = False
+    waiting: list[tuple[Plain, asyncio.Future[None]]] = field(default_factory=list)  # references to consumers
     running: bool = False
 
 
 class ClaimWriter:
-    """Allocation and reservations of claims, one write at a time per claim."""
+    """Allocation and reservations of claims, one write at a time per claim. `landed` is told the UID of each that is written."""
 
-    def __init__(self, client: Client, informer: Informer[ResourceClaim], clock: Clock, *, stamped: bool) -> None:
+    def __init__(
+        self,
+        client: Client,
+        informer: Informer[ResourceClaim],
+        clock: Clock,
+        landed: Callable[[str], None],
+        *,
+        stamped: bool,
+    ) -> None:
         self._client = client
         self._informer = informer
         self._clock = clock
+        self._landed = landed
         self._stamped = stamped  # allocationTimestamp is written (binding conditions are on)
         self._jobs: dict[str, _Job] = {}
 
     async def reserve(self, claim: ResourceClaim, consumer: Plain, allocation: Plain | None) -> None:
-        """The consumer is in reservedFor (and the allocation stored) when this returns."""
+        """The consumer is in reservedFor (and the allocation stored) when this returns. All who share an allocation that is not
+        written yet bring it: whoever comes first writes it."""
         uid = uid_of(claim)
         job = self._jobs.get(uid)
         if job is None:
             job = self._jobs[uid] = _Job(key_of(claim), uid)
-        if allocation is not None:
+        if allocation is not None and not job.allocated:
             job.allocation = allocation
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        job.waiting[consumer["uid"]] = (consumer, future)
+        job.waiting.append((consumer, future))
         if not job.running:
             job.running = True
             try:
@@ -104,27 +116,29 @@ class ClaimWriter:
                     await self._write(job)
             finally:
                 self._jobs.pop(uid, None)
-                for _, left in job.waiting.values():  # cancelled in the middle
+                for _, left in job.waiting:  # cancelled in the middle
                     if not left.done():
                         left.cancel()
         await future
 
     async def _write(self, job: _Job) -> None:
-        batch, job.waiting = job.waiting, {}
-        allocation, job.allocation = job.allocation, None
+        batch, job.waiting = job.waiting, []
+        allocation = None if job.allocated else job.allocation
         try:
-            await self._store(job, [reference for reference, _ in batch.values()], allocation)
+            await self._store(job, [reference for reference, _ in batch], allocation)
+            job.allocated = True
+            self._landed(job.uid)
         except (StatusError, BindError) as error:
             wrapped = error if isinstance(error, BindError) else BindError(str(error))
-            for _, future in batch.values():
+            for _, future in batch:
                 if not future.done():
                     future.set_exception(wrapped)
             return
         except BaseException:
-            for _, future in batch.values():
+            for _, future in batch:
                 future.cancel()
             raise
-        for _, future in batch.values():
+        for _, future in batch:
             if not future.done():
                 future.set_result(None)
 
@@ -173,7 +187,7 @@ class ClaimWriter:
     ) -> None:
         status = claim.get("status") or {}
         present = {entry["uid"] for entry in status.get("reservedFor", ())}
-        added = [consumer for consumer in consumers if consumer["uid"] not in present]
+        added = list({each["uid"]: each for each in consumers if each["uid"] not in present}.values())
         changes: Plain = {"reservedFor": [*status.get("reservedFor", ()), *added]}
         stored = allocation if allocation is not None else status.get("allocation")
         if self._stamped and stored is not None and "allocationTimestamp" not in stored:
@@ -241,7 +255,7 @@ class Binder:
     ) -> None:
         self._client, self._claims, self._state, self._clock = client, claims, state, clock
         self._recorder, self._metrics = recorder, metrics
-        self.writer = ClaimWriter(client, claims, clock, stamped=state.binding_conditions)
+        self.writer = ClaimWriter(client, claims, clock, state.claims.landed, stamped=state.binding_conditions)
         self._extended: dict[str, tuple[str, str]] = {}  # pod UID -> key and UID of the claim created for it
         self._changed = asyncio.Event()
 
@@ -300,24 +314,25 @@ class Binder:
     # -- claims
 
     async def _reserve(self, info: PodInfo, placement: Placement) -> None:
-        fresh = {uid_of(claim): result for claim, result in placement.allocations}
         claims = placement.claims
         if len(claims) == 1:
-            await self._reserve_one(info, claims[0], fresh.get(uid_of(claims[0])))
+            await self._reserve_one(info, claims[0])
         elif claims:
             # All of them come to an end before one failure is told, so that undoing meets no write on its way.
             results = await asyncio.gather(
-                *(self._reserve_one(info, claim, fresh.get(uid_of(claim))) for claim in claims), return_exceptions=True
+                *(self._reserve_one(info, claim) for claim in claims), return_exceptions=True
             )
             for result in results:
                 if isinstance(result, BaseException):
                     raise result
         if placement.extended is not None:
+            fresh = {uid_of(claim): result for claim, result in placement.allocations}
             await self._reserve_extended(info, placement.extended, fresh[uid_of(placement.extended.claim)])
 
-    async def _reserve_one(self, info: PodInfo, claim: ResourceClaim, allocation: Plain | None) -> None:
-        await self.writer.reserve(claim, consumer(info, claim), allocation)
-        self._state.claims.landed(uid_of(claim))
+    async def _reserve_one(self, info: PodInfo, claim: ResourceClaim) -> None:
+        flight = self._state.claims.in_flight.get(uid_of(claim))
+        allocation = dict(flight.result) if flight is not None else None
+        await self.writer.reserve(claim, self._state.consumer(info, claim), allocation)
         self._state.claims.unshare(uid_of(claim), info.uid)
 
     async def _reserve_extended(self, info: PodInfo, extended: ExtendedClaim, allocation: Plain) -> None:
@@ -339,8 +354,7 @@ class Binder:
         self._state.claims.assume(claim, allocation, info.uid)  # from now on under its real UID
         self._state.claims.unshare(memory, info.uid)
         try:
-            await self.writer.reserve(claim, consumer(info, claim), allocation)
-            self._state.claims.landed(uid_of(claim))
+            await self.writer.reserve(claim, self._state.consumer(info, claim), allocation)
         finally:
             self._state.claims.unshare(uid_of(claim), info.uid)
         status = {"resourceClaimName": created["metadata"]["name"], "requestMappings": extended.mappings}
@@ -412,11 +426,3 @@ class Binder:
         finally:
             changed.cancel()
             slept.cancel()
-
-
-def consumer(info: PodInfo, claim: ResourceClaim) -> Plain:
-    """The reference for reservedFor: the pod, or its PodGroup for a claim that the group owns."""
-    for owner in (claim.metadata.ownerReferences if claim.metadata else None) or ():
-        if owner.controller and owner.kind == "PodGroup" and info.group == f"{info.namespace}/{owner.name}":
-            return {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": owner.name, "uid": owner.uid}
-    return {"resource": "pods", "name": info.name, "uid": info.uid}

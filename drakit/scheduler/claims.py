@@ -13,6 +13,7 @@ from typing import Any
 
 from lightkube.models.core_v1 import NodeSelector, Pod, PodResourceClaim
 from lightkube.models.resource_v1 import DeviceRequestAllocationResult, ResourceClaim
+from lightkube.models.scheduling_v1beta1 import PodGroup
 
 from drakit.allocator import Allocated
 from drakit.api.typed import from_plain
@@ -49,7 +50,7 @@ class Claims:
         self.partitions = partitions
         self.stored: dict[str, ResourceClaim] = {}
         self.in_flight: dict[str, InFlight] = {}  # by claim UID
-        self.pending: dict[str, set[str]] = {}  # claim UID -> UIDs of pods whose reservation is being written
+        self.pending: dict[str, dict[str, str]] = {}  # claim UID -> pods whose reservation is being written -> for whom
         self._extended: dict[str, ResourceClaim] = {}  # pod UID -> its stored extended-resource claim
 
     # -- what the API server has
@@ -95,15 +96,15 @@ class Claims:
         flight.sharers.add(pod_uid)
         return flight
 
-    def share(self, uid: str, pod_uid: str) -> None:
-        """The pod uses a claim, allocated or in flight; its reservation counts from now on."""
-        self.pending.setdefault(uid, set()).add(pod_uid)
+    def share(self, uid: str, pod_uid: str, consumer_uid: str = "") -> None:
+        """The pod uses a claim, allocated or in flight; its reservation (or its group's) counts from now on."""
+        self.pending.setdefault(uid, {})[pod_uid] = consumer_uid or pod_uid
         if (flight := self.in_flight.get(uid)) is not None:
             flight.sharers.add(pod_uid)
 
     def unshare(self, uid: str, pod_uid: str) -> None:
         if (pods := self.pending.get(uid)) is not None:
-            pods.discard(pod_uid)
+            pods.pop(pod_uid, None)
             if not pods:
                 del self.pending[uid]
         if (flight := self.in_flight.get(uid)) is not None:
@@ -131,9 +132,9 @@ class Claims:
             return allocation.nodeSelector  # type: ignore[no-any-return] # lightkube's models are untyped here
         return self.in_flight[uid_of(claim)].selector
 
-    def reservations(self, claim: ResourceClaim) -> int:
-        stored = claim.status.reservedFor if claim.status else None
-        return len(stored or ()) + len(self.pending.get(uid_of(claim), ()))
+    def consumers(self, claim: ResourceClaim) -> frozenset[str]:
+        """UIDs of those that the claim is reserved for, or will be."""
+        return frozenset((*(e.uid for e in reserved_for(claim)), *self.pending.get(uid_of(claim), {}).values()))
 
     def of(self, info: PodInfo) -> list[ResourceClaim]:
         """The pod's claims in the order of its spec; ClaimLookupError when one is not there to be used."""
@@ -207,6 +208,15 @@ def claim_name(pod: Pod, entry: PodResourceClaim) -> tuple[str | None, bool]:
         if status.name == entry.name:
             return status.resourceClaimName, True
     return None, False
+
+
+def is_groups(entry: PodResourceClaim, group: PodGroup) -> bool:
+    """An entry that the pod's group has too (same name, same source) is the group's claim."""
+    return any(
+        (other.name, other.resourceClaimName, other.resourceClaimTemplateName)
+        == (entry.name, entry.resourceClaimName, entry.resourceClaimTemplateName)
+        for other in (group.spec.resourceClaims if group.spec else None) or ()
+    )
 
 
 def _belongs(info: PodInfo, claim: ResourceClaim) -> bool:

@@ -183,7 +183,8 @@ class PodDevices:
         self.allocated.append(claim)
         if (selector := state.claims.node_selector(claim)) is not None:
             self._selectors.append((claim, selector))
-        if state.claims.reservations(claim) >= MAX_RESERVATIONS and not _reserved_for(claim, self._info.uid):
+        consumers = state.claims.consumers(claim)
+        if len(consumers) >= MAX_RESERVATIONS and state.consumer(self._info, claim)["uid"] not in consumers:
             raise Rejected(
                 Rejection(
                     PLUGIN,
@@ -239,10 +240,6 @@ def single_node(selector: NodeSelector) -> str | None:
     if fields and len(fields) == 1 and fields[0].operator == "In" and fields[0].values and len(fields[0].values) == 1:
         return str(fields[0].values[0])
     return None
-
-
-def _reserved_for(claim: ResourceClaim, uid: str) -> bool:
-    return any(entry.uid == uid for entry in (claim.status.reservedFor if claim.status else None) or ())
 
 
 def alternative_rank(claims: Sequence[ResourceClaim], results: Sequence[dict[str, Any]]) -> int:

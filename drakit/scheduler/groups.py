@@ -6,7 +6,7 @@ if too few fit, everything assumed is taken back. A group with the basic policy 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,8 +27,8 @@ CONDITION = "PodGroupInitiallyScheduled"
 
 
 class Groups:
-    def __init__(self) -> None:
-        self.objects: dict[str, PodGroup] = {}
+    def __init__(self, objects: Mapping[str, PodGroup]) -> None:
+        self.objects = objects
         self.members: dict[str, dict[str, None]] = {}  # group key -> UIDs of its pods, waiting or placed
 
     def join(self, info: PodInfo) -> None:

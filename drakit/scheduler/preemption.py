@@ -248,8 +248,7 @@ def _freed_claims(state: State, victims: Sequence[PodInfo]) -> list[ResourceClai
         for claim in claims:
             if claim is None or allocation_of(claim) is None or uid_of(claim) in found:
                 continue
-            consumers = {entry.uid for entry in reserved_for(claim)} | state.claims.pending.get(uid_of(claim), set())
-            if consumers <= uids:
+            if state.claims.consumers(claim) <= uids:
                 found[uid_of(claim)] = claim
     return list(found.values())
 

@@ -129,7 +129,7 @@ class Scheduler:
 
     def _attempt(self, waiting: Waiting) -> None:
         info = waiting.info
-        if self._gangs and info.group is not None and info.group in self._groups.objects:
+        if self._gangs and info.group is not None and info.group in self.state.groups:
             self._attempt_gang(waiting, info.group)
             return
         outcome, attempt = self._decide(waiting)
@@ -297,7 +297,7 @@ class Scheduler:
         await self._tell_group(key, "")
 
     async def _tell_group(self, key: str, message: str, reason: str = "Unschedulable") -> None:
-        group = self._groups.objects.get(key)
+        group = self.state.groups.get(key)
         reason = reason if message else "Scheduled"
         patch = (
             groups.condition_patch(group, timestamp(self.clock.now()), message=message, reason=reason)
@@ -321,8 +321,9 @@ class Scheduler:
         for claim, result in placement.allocations:
             state.claims.assume(claim, result, info.uid)
         for claim in placement.claims:
-            if not any(entry.uid == info.uid for entry in reserved_for(claim)):
-                state.claims.share(uid_of(claim), info.uid)
+            consumer = state.consumer(info, claim)["uid"]
+            if not any(entry.uid == consumer for entry in reserved_for(claim)):
+                state.claims.share(uid_of(claim), info.uid, consumer)
         if info.solitary or state.nodes.anti_affinity:
             hints.pod_came(self.queue, self.clock.monotonic())
 
@@ -437,9 +438,8 @@ class Scheduler:
         for node in self.state.nodes:
             if attempt.fits.bits >> node.slot & 1 and node.name not in attempt.failures:
                 blocked.update((uid_of(c), c) for c in devices.unavailable(node))
-        for uid, claim in blocked.items():
-            users = {entry.uid for entry in reserved_for(claim)} | self.state.claims.pending.get(uid, set())
-            if allocation_of(claim) is not None and users <= {info.uid}:
+        for claim in blocked.values():
+            if allocation_of(claim) is not None and self.state.claims.consumers(claim) <= {info.uid}:
                 self._spawn(self._quietly(self._binder.writer.deallocate(claim), info))
                 return "deallocation of ResourceClaim completed"
         return ""
@@ -453,7 +453,7 @@ class Scheduler:
     async def _evict(self, info: PodInfo, found: Preemption, group: str = "") -> None:
         """Delete the victims, with their own grace; each once, however many wait for it. `group`: in whose name."""
         self._evicting &= self.state.nodes.placed.keys()
-        preemptor = self._groups.objects.get(group)
+        preemptor = self.state.groups.get(group)
         kind, related, where = ("podgroup", preemptor, "cluster") if preemptor else ("pod", info.pod, found.node)
         uid = preemptor.metadata.uid if preemptor and preemptor.metadata else info.uid
         for victim in found.victims:

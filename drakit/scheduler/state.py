@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from time import monotonic
+from typing import Any
 
 from lightkube.models.core_v1 import Namespace, Node
 from lightkube.models.policy_v1 import PodDisruptionBudget
-from lightkube.models.resource_v1 import DeviceClass, DeviceTaintRule, ResourceSlice
+from lightkube.models.resource_v1 import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from lightkube.models.scheduling_v1beta1 import PodGroup
 
 from drakit.allocator import Allocated, Features, Inventory
 from drakit.api.gates import FeatureGates
-from drakit.scheduler.claims import Claims
+from drakit.scheduler.claims import Claims, claim_name, is_groups
 from drakit.scheduler.extended import ClassesByResource
 from drakit.scheduler.filters import StaticFits
 from drakit.scheduler.nodes import Nodes
@@ -58,6 +60,7 @@ class State:
     resources: ClassesByResource = field(default_factory=ClassesByResource)
     namespaces: dict[str, dict[str, str]] = field(default_factory=dict)
     budgets: dict[str, PodDisruptionBudget] = field(default_factory=dict)
+    groups: dict[str, PodGroup] = field(default_factory=dict)
     nominated: dict[str, Promise] = field(default_factory=dict)  # by pod UID, the earliest first
     revision: int = 0  # moves with every change that a decision could see
     failures: dict[object, tuple[int, Diagnosis]] = field(default_factory=dict)  # by pod shape, at a revision
@@ -78,6 +81,10 @@ class State:
         self.binding_conditions = self.gates.enabled("DRADeviceBindingConditions") and self.gates.enabled(
             "DRAResourceClaimDeviceStatus"
         )
+
+    @property
+    def group_claims(self) -> bool:
+        return self.gates.enabled("DRAWorkloadResourceClaims")
 
     def known_failure(self, key: object) -> Diagnosis | None:
         """What a pod of the same shape was told, when nothing has changed since."""
@@ -137,6 +144,21 @@ class State:
         assert namespace.metadata is not None
         assert namespace.metadata.name
         self.namespaces[namespace.metadata.name] = namespace.metadata.labels or {}
+
+    def consumer(self, info: PodInfo, claim: ResourceClaim) -> dict[str, Any]:
+        """Whom the claim is reserved for when the pod uses it: the pod, or its PodGroup where that has the same entry."""
+        group = self.groups.get(info.group) if info.group and self.group_claims else None
+        if group is not None and group.metadata is not None and claim.metadata is not None:
+            for entry in info.claims:
+                if claim_name(info.pod, entry)[0] == claim.metadata.name and is_groups(entry, group):
+                    meta = group.metadata
+                    return {
+                        "apiGroup": "scheduling.k8s.io",
+                        "resource": "podgroups",
+                        "name": meta.name,
+                        "uid": meta.uid,
+                    }
+        return {"resource": "pods", "name": info.name, "uid": info.uid}
 
     def takes_devices(self, info: PodInfo) -> bool:
         return bool(info.claims) or bool(self.resources.provided(info.requests))

@@ -40,7 +40,7 @@ class Tracker:
         watched: Callable[[], None],
     ) -> None:
         self.state, self.queue, self.clock, self.name = state, queue, clock, name
-        self.groups = groups.Groups()
+        self.groups = groups.Groups(state.groups)
         self.gangs = state.gates.enabled("GenericWorkload")
         self.assumed: set[str] = set()  # UIDs of pods placed in memory, until the server shows them bound
         self.binding: set[str] = set()  # those of them whose writes are under way
@@ -168,12 +168,12 @@ class Tracker:
     def _group_set(self, group: PodGroup) -> None:
         assert group.metadata is not None
         key = f"{group.metadata.namespace}/{group.metadata.name}"
-        self.groups.objects[key] = group
+        self.state.groups[key] = group
         self._wake_group(key)
 
     def _group_gone(self, group: PodGroup) -> None:
         assert group.metadata is not None
-        self.groups.objects.pop(f"{group.metadata.namespace}/{group.metadata.name}", None)
+        self.state.groups.pop(f"{group.metadata.namespace}/{group.metadata.name}", None)
 
     def _pod_gone(self, pod: Pod) -> None:
         assert pod.metadata is not None
