@@ -7,6 +7,7 @@ allocator for devices on the best first, so that a pod costs one allocation, not
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -32,7 +33,7 @@ from drakit.scheduler.nodes import NodeInfo
 from drakit.scheduler.outcome import Diagnosis, Rejection, SchedulingError
 from drakit.scheduler.pods import PodInfo
 from drakit.scheduler.spread import Spread
-from drakit.scheduler.state import State
+from drakit.scheduler.state import Promise, State
 
 DIAGNOSED_ALLOCATIONS = 32  # nodes asked why not; beyond these the counts alone speak
 COMPARED_ALLOCATIONS = 8  # nodes allocated on when the devices decide
@@ -154,22 +155,52 @@ class Attempt:
 
 
 def _nominated_by_node(state: State, info: PodInfo) -> dict[str, list[PodInfo]]:
-    """Whom the pod has to leave room for. Among equals the earlier promise counts, so that two do not wait for each other."""
+    """Whom the pod has to leave room for."""
     found: dict[str, list[PodInfo]] = {}
+    for promise in _ahead(state, info):
+        found.setdefault(promise.node, []).append(promise.info)
+    return found
+
+
+def _ahead(state: State, info: PodInfo) -> Iterator[Promise]:
+    """Promises that go before. Among equals the earlier one counts, so that two do not wait for each other."""
     earlier = True
     for uid, promise in state.nominated.items():
         priority = promise.info.priority
         if uid == info.uid:
             earlier = False
         elif priority > info.priority or (earlier and priority == info.priority):
-            found.setdefault(promise.node, []).append(promise.info)
-    return found
+            yield promise
+
+
+@contextmanager
+def promises_held(state: State, info: PodInfo) -> Iterator[None]:
+    """With the devices taken that others wait for and any node can have; those of one node are kept by `Attempt.promised`."""
+    taken: list[str] = []
+    for promise in _ahead(state, info):
+        for index, result in enumerate(promise.holds):
+            taken.append(f"promise-{promise.info.uid}-{index}")
+            state.allocated.assume(taken[-1], result, holder=promise.info.key)
+    try:
+        yield
+    finally:
+        for uid in taken:
+            state.allocated.forget(uid)
 
 
 def decide(
     state: State, info: PodInfo, now: datetime, new_uid: Callable[[], str]
 ) -> tuple[Placement | Diagnosis, Attempt | None]:
     """SchedulingError when the attempt failed rather than found nothing."""
+    if not state.nominated:
+        return _decide(state, info, now, new_uid)
+    with promises_held(state, info):
+        return _decide(state, info, now, new_uid)
+
+
+def _decide(
+    state: State, info: PodInfo, now: datetime, new_uid: Callable[[], str]
+) -> tuple[Placement | Diagnosis, Attempt | None]:
     try:
         attempt = Attempt(state, info, now, new_uid)
     except Rejected as rejected:

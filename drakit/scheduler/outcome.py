@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 NOTE_LIMIT = 1024  # events.k8s.io: length of a note
@@ -93,9 +93,9 @@ def histogram(rejections: Iterable[Rejection]) -> str:
     return ", ".join(sorted(f"{count} {reason}" for reason, count in counted.items()))
 
 
-def preemption_message(total_nodes: int, statuses: Mapping[str, str]) -> str:
-    """What DefaultPreemption says when it finds no candidate; nodes without a status of their own are past help."""
-    counted = Counter(statuses.values())
+def preemption_message(total_nodes: int, statuses: Mapping[str, Sequence[str]]) -> str:
+    """What DefaultPreemption says when it finds no candidate; nodes without reasons of their own are past help."""
+    counted = Counter(reason for reasons in statuses.values() for reason in reasons)
     if rest := total_nodes - len(statuses):
         counted[UNHELPFUL] += rest
     reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in counted.items()))

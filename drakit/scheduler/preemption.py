@@ -7,30 +7,33 @@ for CPU, memory and ports it is, as upstream does, when nothing else helps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
+from lightkube.models.core_v1 import NodeSelector
 from lightkube.models.policy_v1 import PodDisruptionBudget
 from lightkube.models.resource_v1 import ResourceClaim
 
 from drakit.allocator import Failure
 from drakit.scheduler import filters
 from drakit.scheduler.claims import PLUGIN, allocation_of, key_of, reserved_for, uid_of
-from drakit.scheduler.decide import Attempt
-from drakit.scheduler.devices import Rejected, Variant
+from drakit.scheduler.decide import Attempt, promises_held
+from drakit.scheduler.devices import NO_DEVICES, NOT_AVAILABLE, Rejected, Variant, single_node
 from drakit.scheduler.nodes import NodeInfo
-from drakit.scheduler.outcome import NO_VICTIMS, Diagnosis, SchedulingError, preemption_message
+from drakit.scheduler.outcome import NO_VICTIMS, Diagnosis, Rejection, SchedulingError, preemption_message
 from drakit.scheduler.pods import PodInfo, is_deleting
-from drakit.scheduler.selectors import label_selector_matches
+from drakit.scheduler.selectors import label_selector_matches, node_selector_matches
 from drakit.scheduler.state import State, disruptions_allowed
 
 MAX_NODES = 100  # candidates examined (upstream: 10 % of the nodes, at least 100)
-EPOCH = datetime.min.replace(tzinfo=UTC)
+NOT_YET = datetime(9999, 1, 1, tzinfo=UTC)  # when pods start that have not
 LOWEST = -(1 << 31)
 NEVER = "not eligible due to preemptionPolicy=Never."
+_NOBODY = Rejection("DefaultPreemption", (NO_VICTIMS,))
 TERMINATING = "not eligible due to a terminating pod on the nominated node."
 
 
@@ -40,54 +43,112 @@ class Preemption:
     victims: tuple[PodInfo, ...]
     violations: int = 0  # disruption budgets broken
     claims: tuple[str, ...] = ()  # keys of those that are freed
+    holds: tuple[Mapping[str, Any], ...] = ()  # what the pod will get of devices that other nodes can have as well
+    overrides: bool = False  # a budget would be broken for the sake of devices
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """Pods that leave together, on whatever nodes: usually one."""
+
+    pods: tuple[PodInfo, ...]
+    priority: int
+    rank: int  # pods of groups are more important than others
+    started: datetime
+    going: bool  # it leaves anyway
+
+    @property
+    def importance(self) -> tuple[Any, ...]:
+        """Sorts the most important first (upstream: MoreImportantVictim)."""
+        return -self.priority, -self.rank, -len(self.pods), self.started
 
 
 def preempt(attempt: Attempt, diagnosis: Diagnosis) -> tuple[Preemption | None, str]:
     """The best preemption, or why there is none (the text that follows the filters' reasons)."""
     state, info = attempt.state, attempt.info
-    if (why := _ineligible(state, info)) is not None:
+    if (why := _ineligible(state, info, diagnosis)) is not None:
         return None, f"preemption: {why}"
-    lowest = min((pod.priority for node in state.nodes for pod in node.pods.values()), default=None)
-    statuses: dict[str, str] = {}
+    lowest = min((priority_of(state, pod) for node in state.nodes for pod in node.pods.values()), default=None)
+    hopeless = lowest is None or lowest >= info.priority
+    holders = [] if hopeless else _holders_of_shared_pools(attempt)
+    statuses: dict[str, Sequence[str]] = {}
     candidates: list[Preemption] = []
     protected: Preemption | None = None
-    for name, rejection in diagnosis.rejections.items():
-        by_devices = rejection.plugin == PLUGIN and not rejection.resolvable
-        if not rejection.resolvable and not by_devices:
-            continue
-        found = None
-        if lowest is not None and lowest < info.priority and len(candidates) < MAX_NODES:
-            found = _victims_on(attempt, state.nodes.by_name[name])
-            if found is not None and by_devices and found.violations:
+    with promises_held(state, info):
+        for name, rejection in _from_last(state, diagnosis.rejections):
+            by_devices = _by_devices(rejection)
+            if not (rejection.resolvable or by_devices) or _enough(candidates):
+                continue
+            found = _NOBODY if hopeless else _victims_on(attempt, state.nodes.by_name[name], holders)
+            if isinstance(found, Rejection):
+                if not by_devices:
+                    statuses[name] = found.reasons
+            elif found.overrides or (by_devices and found.violations):
                 protected = protected or found
-                found = None
-        if found is not None:
-            candidates.append(found)
-        elif not by_devices:
-            statuses[name] = NO_VICTIMS
-    if not candidates:
-        if protected is not None:
-            names = ", ".join(victim.key for victim in protected.victims if not is_deleting(victim.pod))
-            text = f"pods {names} could make room on node {protected.node}, but a disruption budget protects them"
-            diagnosis.advice = f"{diagnosis.advice}; {text}" if diagnosis.advice else text
-        return None, preemption_message(diagnosis.total_nodes, statuses)
-    return min(candidates, key=_cost), ""
+            else:
+                candidates.append(found)
+    if candidates:
+        return min(candidates, key=lambda candidate: _cost(state, candidate)), ""
+    if protected is not None:
+        names = ", ".join(victim.key for victim in protected.victims if not _going(state, victim))
+        text = f"pods {names} could make room on node {protected.node}, but a disruption budget protects them"
+        diagnosis.advice = f"{diagnosis.advice}; {text}" if diagnosis.advice else text
+    return None, preemption_message(diagnosis.total_nodes, statuses)
 
 
-def _ineligible(state: State, info: PodInfo) -> str | None:
+def _by_devices(rejection: Rejection) -> bool:
+    """Upstream calls it past help; here victims may help."""
+    return rejection.plugin == PLUGIN and not rejection.resolvable
+
+
+def _from_last(state: State, rejections: Mapping[str, Rejection]) -> Iterator[tuple[str, Rejection]]:
+    """From where the last search stopped: not the same hundred nodes every time (upstream: a random offset)."""
+    items = list(rejections.items())
+    start = next((index for index, (name, _) in enumerate(items) if name == state.last_node), 0)
+    return chain(items[start:], items[:start])
+
+
+def _enough(candidates: Sequence[Preemption]) -> bool:
+    return len(candidates) >= MAX_NODES and any(not each.violations for each in candidates)
+
+
+def _ineligible(state: State, info: PodInfo, diagnosis: Diagnosis) -> str | None:
     spec = info.pod.spec
     assert spec is not None
     if spec.preemptionPolicy == "Never":
         return NEVER
-    nominated = state.nodes.by_name.get(info.nominated_node) if info.nominated_node else None
+    promise = state.nominated.get(info.uid)
+    name = info.nominated_node or (promise.node if promise is not None else "")
+    rejection = diagnosis.rejections.get(name)
+    if rejection is not None and not rejection.resolvable and not _by_devices(rejection):
+        return None  # whoever leaves it, the node will not do
+    nominated = state.nodes.by_name.get(name)
     if nominated is not None and any(
-        is_deleting(pod.pod) and pod.priority < info.priority for pod in nominated.pods.values()
+        priority_of(state, pod) < info.priority and _preempted(state, pod) for pod in nominated.pods.values()
     ):
         return TERMINATING
-    promise = state.nominated.get(info.uid)
     if promise is not None and any(_comes_free(state, key) for key in promise.claims):
         return TERMINATING  # its pod is gone, its devices are yet to be given back: no reason to look for more victims
     return None
+
+
+def priority_of(state: State, pod: PodInfo) -> int:
+    """Of a pod as a victim: its group's."""
+    group = state.groups.get(pod.group) if pod.group is not None else None
+    return pod.priority if group is None else (group.spec.priority if group.spec else None) or 0
+
+
+def _going(state: State, pod: PodInfo) -> bool:
+    """Deleted, or told to go a moment ago."""
+    return is_deleting(pod.pod) or pod.uid in state.leaving
+
+
+def _preempted(state: State, pod: PodInfo) -> bool:
+    """On its way out because a scheduler said so."""
+    conditions = (pod.pod.status.conditions if pod.pod.status else None) or ()
+    told = next((each for each in conditions if each.type == "DisruptionTarget"), None)
+    by_scheduler = told is not None and told.status == "True" and told.reason == "PreemptionByScheduler"
+    return pod.uid in state.leaving or (is_deleting(pod.pod) and by_scheduler)
 
 
 def _comes_free(state: State, key: str) -> bool:
@@ -97,61 +158,128 @@ def _comes_free(state: State, key: str) -> bool:
         return False
     for entry in reserved_for(claim):
         node = state.nodes.placed.get(entry.uid)
-        if node is not None and not is_deleting(node.pods[entry.uid].pod):
+        if node is not None and not _going(state, node.pods[entry.uid]):
             return False
     return True
 
 
-def _cost(candidate: Preemption) -> tuple[Any, ...]:
+def _cost(state: State, candidate: Preemption) -> tuple[Any, ...]:
     """Upstream's order: broken budgets, highest victim, sum of priorities, number, and the younger victims' node first."""
-    going = [victim for victim in candidate.victims if not is_deleting(victim.pod)]  # the others leave anyway
-    priorities = [victim.priority for victim in going]
+    told = [victim for victim in candidate.victims if not _going(state, victim)]  # the others leave anyway
+    priorities = [victim.priority for victim in told]
     top = max(priorities, default=LOWEST)
-    earliest = min((_started(v) for v in going if v.priority == top), default=EPOCH)
+    earliest = min((_started(v) for v in told if v.priority == top), default=NOT_YET)
     return (
         candidate.violations,
         top,
         sum(priority - LOWEST for priority in priorities),
         len(priorities),
-        -earliest.timestamp() if earliest != EPOCH else 0,
+        -earliest.timestamp(),
     )
 
 
 def _started(info: PodInfo) -> datetime:
     stamp: Any = info.pod.status.startTime if info.pod.status else None
-    if stamp is None:
-        stamp = info.pod.metadata.creationTimestamp if info.pod.metadata else None
-    return stamp if isinstance(stamp, datetime) else EPOCH
+    return stamp if isinstance(stamp, datetime) else NOT_YET
 
 
-def _victims_on(attempt: Attempt, node: NodeInfo) -> Preemption | None:
-    """All lower-priority pods away: does it fit? Then spare as many as possible, the most important first."""
+def _victims_on(attempt: Attempt, node: NodeInfo, holders: Sequence[_Holder]) -> Preemption | Rejection:
+    """All lower-priority pods away: does it fit? Then spare as many as possible, the most important first; else what is in the
+    way still."""
     state, info = attempt.state, attempt.info
-    lower = [pod for pod in node.pods.values() if pod.priority < info.priority]
-    if not lower:
-        return None
-    lower = list({pod.uid: pod for each in lower for pod in _with_companions(state, each)}.values())
-    lower.sort(key=lambda pod: (-pod.priority, _started(pod)))
-    staying = [pod for pod in lower if not is_deleting(pod.pod)]  # the others leave anyway: they are spared last
+    reachable = [pod for selector, pod in holders if _reaches(selector, node)]
+    units = [
+        unit
+        for unit in _units(state, (*node.pods.values(), *reachable))
+        if all(priority_of(state, pod) < info.priority for pod in unit.pods)
+    ]
+    if not units:
+        return _NOBODY
+    staying = sorted((unit for unit in units if not unit.going), key=lambda unit: unit.importance)
     violating, others = _split_by_budgets(staying, state.budgets.values())
-    others += [pod for pod in lower if is_deleting(pod.pod)]
-    victims = {pod.uid: pod for pod in lower}
-    with _without(state, node, victims.values()):
-        if not _fits(attempt, node):
-            return None
-    for pod in (*violating, *others):
-        if pod.uid not in victims:
-            continue
-        spared = {each.uid for each in _with_companions(state, pod)}
-        rest = [victim for victim in victims.values() if victim.uid not in spared]
-        with _without(state, node, rest):
-            if _fits(attempt, node):
-                victims = {victim.uid: victim for victim in rest}
+    leaving = sorted((unit for unit in units if unit.going), key=lambda unit: unit.importance)
+    victims = dict.fromkeys((*staying, *leaving))
+    with _without(state, node, _pods(victims)):
+        if (rejection := _rejection(attempt, node)) is not None:
+            return rejection
+    for unit in (*violating, *others, *leaving):  # those that leave anyway are spared last
+        rest = [victim for victim in victims if victim is not unit]
+        with _without(state, node, _pods(rest)):
+            if _rejection(attempt, node) is None:
+                victims = dict.fromkeys(rest)
     if not victims:
-        return None
-    broken = sum(1 for pod in violating if pod.uid in victims)
-    freed = tuple(key_of(claim) for claim in _freed_claims(state, list(victims.values())))
-    return Preemption(node.name, tuple(victims.values()), broken, freed)
+        return _NOBODY
+    pods = _pods(victims)
+    freed = _freed_claims(state, pods)
+    return Preemption(
+        node.name,
+        tuple(pods),
+        sum(count for unit, count in violating.items() if unit in victims),
+        tuple(key_of(claim) for claim in freed),
+        tuple(_holds(attempt, node, pods, freed)),
+        any(unit in victims and all(pod.uid not in node.pods for pod in unit.pods) for unit in violating),
+    )
+
+
+def _pods(units: Iterable[_Unit]) -> list[PodInfo]:
+    return [pod for unit in units for pod in unit.pods]
+
+
+def _units(state: State, pods: Iterable[PodInfo]) -> list[_Unit]:
+    found: dict[str, _Unit] = {}
+    for pod in pods:
+        if pod.uid not in found:
+            members = tuple(_with_companions(state, pod))
+            unit = _Unit(
+                members,
+                priority_of(state, pod),
+                1 if pod.group in state.groups else 0,
+                min(_started(each) for each in members),
+                all(_going(state, each) for each in members),
+            )
+            found.update((each.uid, unit) for each in members)
+    return list(dict.fromkeys(found.values()))
+
+
+# Devices that more than one node can have: their holders may be anywhere.
+
+_Holder = tuple[NodeSelector | None, PodInfo]
+
+
+def _holders_of_shared_pools(attempt: Attempt) -> list[_Holder]:
+    state, devices = attempt.state, attempt.devices
+    found: list[_Holder] = []
+    if not (devices.unallocated or devices.provided):
+        return found
+    for claim in state.claims.stored.values():
+        if not _is_shared(claim):
+            continue
+        for uid in state.claims.consumers(claim):
+            place = state.nodes.placed.get(uid)
+            if place is not None and priority_of(state, place.pods[uid]) < attempt.info.priority:
+                found.append((allocation_of(claim).nodeSelector, place.pods[uid]))
+    return found
+
+
+def _is_shared(claim: ResourceClaim) -> bool:
+    allocation = allocation_of(claim)
+    if allocation is None:
+        return False
+    return allocation.nodeSelector is None or single_node(allocation.nodeSelector) is None
+
+
+def _reaches(selector: NodeSelector | None, node: NodeInfo) -> bool:
+    return selector is None or node_selector_matches(selector, node.labels, node.name)
+
+
+def _holds(
+    attempt: Attempt, node: NodeInfo, victims: Sequence[PodInfo], freed: Sequence[ResourceClaim]
+) -> list[Mapping[str, Any]]:
+    """Pods on this node are kept off what the pod waits for; those on other nodes have to be told which devices it is."""
+    if not any(_is_shared(claim) for claim in freed):
+        return []
+    with _without(attempt.state, node, victims):
+        return [result for _, result in _would_get(attempt, attempt.info, node)]
 
 
 def _with_companions(state: State, pod: PodInfo) -> list[PodInfo]:
@@ -161,13 +289,13 @@ def _with_companions(state: State, pod: PodInfo) -> list[PodInfo]:
     return [each for each in found if each is not None] or [pod]
 
 
-def _fits(attempt: Attempt, node: NodeInfo) -> bool:
+def _rejection(attempt: Attempt, node: NodeInfo) -> Rejection | None:
     """As `Attempt.accepts` and the allocator, with the node as it is now: spread and affinity are counted afresh upstream; here
     a node they reject for good is no candidate."""
     if node.name not in attempt.nominated:
-        return _fits_now(attempt, node)
+        return _rejection_now(attempt, node)
     with _promises_kept(attempt, node):
-        return _fits_now(attempt, node)
+        return _rejection_now(attempt, node)
 
 
 @contextmanager
@@ -201,22 +329,22 @@ def _would_get(attempt: Attempt, other: PodInfo, node: NodeInfo) -> list[tuple[R
     return [] if isinstance(outcome, Failure) else list(zip(variant.claims, outcome.results, strict=True))
 
 
-def _fits_now(attempt: Attempt, node: NodeInfo) -> bool:
+def _rejection_now(attempt: Attempt, node: NodeInfo) -> Rejection | None:
     devices = attempt.devices
-    if filters.dynamic(attempt.info, node, devices.provided) is not None:
-        return False
-    if attempt.spread is not None and attempt.spread.reject(node) is not None:
-        return False
-    if attempt.neighbours is not None and attempt.neighbours.reject(node) is not None:
-        return False
+    if (rejection := filters.dynamic(attempt.info, node, devices.provided)) is not None:
+        return rejection
+    if attempt.spread is not None and (rejection := attempt.spread.reject(node)) is not None:
+        return rejection
+    if attempt.neighbours is not None and (rejection := attempt.neighbours.reject(node)) is not None:
+        return rejection
     if not devices.needed:
-        return True
+        return None
     if devices.unavailable(node):
-        return False
+        return NOT_AVAILABLE
     variant = devices.variant_for(node)
     if not isinstance(variant, Variant):
-        return False
-    return not variant.claims or not isinstance(devices.allocate(node, variant), Failure)
+        return variant
+    return NO_DEVICES if variant.claims and isinstance(devices.allocate(node, variant), Failure) else None
 
 
 @contextmanager
@@ -254,24 +382,31 @@ def _freed_claims(state: State, victims: Sequence[PodInfo]) -> list[ResourceClai
 
 
 def _split_by_budgets(
-    pods: Sequence[PodInfo], budgets: Iterable[PodDisruptionBudget]
-) -> tuple[list[PodInfo], list[PodInfo]]:
-    """Pods whose deletion a disruption budget no longer allows (counting the earlier ones), and the others."""
-    allowed = [(b, disruptions_allowed(b)) for b in budgets]
-    left = [count for _, count in allowed]
-    violating: list[PodInfo] = []
-    others: list[PodInfo] = []
-    for pod in pods:
-        broken = False
-        for index, (budget, _) in enumerate(allowed):
-            meta, spec = budget.metadata, budget.spec
-            if meta is None or spec is None or meta.namespace != pod.namespace or not pod.labels:
-                continue
-            if not label_selector_matches(spec.selector, pod.labels):
-                continue
-            if pod.name in ((budget.status.disruptedPods if budget.status else None) or {}):
-                continue  # already on its way out and counted
-            left[index] -= 1
-            broken = broken or left[index] < 0
-        (violating if broken else others).append(pod)
+    units: Sequence[_Unit], budgets: Iterable[PodDisruptionBudget]
+) -> tuple[dict[_Unit, int], list[_Unit]]:
+    """Those with pods whose deletion a disruption budget no longer allows (counting the earlier ones) and how many these are;
+    and the others."""
+    left = {id(budget): disruptions_allowed(budget) for budget in budgets}
+    violating: dict[_Unit, int] = {}
+    others: list[_Unit] = []
+    for unit in units:
+        if broken := sum(_breaks(pod, budgets, left) for pod in unit.pods):
+            violating[unit] = broken
+        else:
+            others.append(unit)
     return violating, others
+
+
+def _breaks(pod: PodInfo, budgets: Iterable[PodDisruptionBudget], left: dict[int, int]) -> bool:
+    for budget in budgets:
+        meta, selector = budget.metadata, budget.spec.selector if budget.spec else None
+        if meta is None or meta.namespace != pod.namespace or not pod.labels or selector is None:
+            continue
+        if not (selector.matchLabels or selector.matchExpressions) or not label_selector_matches(selector, pod.labels):
+            continue  # an empty selector protects nothing here, as upstream has it
+        if pod.name in ((budget.status.disruptedPods if budget.status else None) or {}):
+            continue  # already on its way out and counted
+        left[id(budget)] -= 1
+        if left[id(budget)] < 0:
+            return True
+    return False

@@ -58,10 +58,17 @@ class Reporter:
         self._recorder.event(info.pod, "Warning", "FailedScheduling", truncate(message), action="Scheduling")
         patch = condition_patch(info.pod, reason, message, timestamp(self._clock.now()), nominated)
         if patch is not None:
-            earlier = self._writing.get(info.uid)
-            task = asyncio.get_running_loop().create_task(self._write(info, patch, earlier))
-            self._writing[info.uid] = task
-            task.add_done_callback(lambda done: self._finished(info.uid, done))
+            self._patch(info, patch)
+
+    def not_nominated(self, info: PodInfo) -> None:
+        """The node that the pod waited for is another's."""
+        self._patch(info, {"metadata": {"uid": info.uid}, "status": {"nominatedNodeName": None}})
+
+    def _patch(self, info: PodInfo, patch: Plain) -> None:
+        earlier = self._writing.get(info.uid)
+        task = asyncio.get_running_loop().create_task(self._write(info, patch, earlier))
+        self._writing[info.uid] = task
+        task.add_done_callback(lambda done: self._finished(info.uid, done))
 
     def _finished(self, uid: str, task: asyncio.Task[None]) -> None:
         if self._writing.get(uid) is task:

@@ -72,7 +72,6 @@ class Scheduler:
         self._groups, self._gangs = self._tracker.groups, self._tracker.gangs
         self.state.together = self._groups.together
         self._tasks: set[asyncio.Task[None]] = set()
-        self._evicting: set[str] = set()  # UIDs of victims that have been told to go
 
     # -- life
 
@@ -216,9 +215,7 @@ class Scheduler:
         if refused == groups.ONGOING:
             self.state.nominated.update(promises)
         for info, plan in plans:
-            self.metrics.preemption_victims.observe(len(plan.victims))
-            self.state.nominate(info, plan.node, plan.claims)
-            self._spawn(self._evict(info, plan, key))
+            self._go_ahead(info, plan, key)
         if plans:
             victims = len({victim.uid for _, plan in plans for victim in plan.victims})
             refused = f"found a placement for podgroup, preempting {victims} victims"
@@ -262,7 +259,7 @@ class Scheduler:
                 plan, text = preempt(attempt, outcome)
                 refused = refused or text
                 if plan is not None:
-                    self.state.nominate(waiting.info, plan.node, plan.claims)  # the next counts with it
+                    self.state.nominate(waiting.info, plan.node, plan.claims, plan.holds)  # the next counts with it
                     plans.append((waiting.info, plan))
         for info, _ in plans:
             self.state.withdraw(info.uid)
@@ -408,9 +405,8 @@ class Scheduler:
             self.metrics.preemption_attempts.inc()
             found, text = preempt(attempt, diagnosis)
             if found is not None:
-                self.metrics.preemption_victims.observe(len(found.victims))
-                self.state.nominate(info, found.node, found.claims)
-                self._spawn(self._evict(info, found))
+                self._go_ahead(info, found)
+                self._outrank(info, found.node)
                 nominated = found.node
                 count = f"preempting {len(found.victims)} victims"
                 said.append(f"preemption: found a potential placement for pod on node {found.node}, {count}")
@@ -450,41 +446,65 @@ class Scheduler:
         except StatusError as error:
             log.warning("releasing a claim for pod %s: %s", info.key, error)
 
-    async def _evict(self, info: PodInfo, found: Preemption, group: str = "") -> None:
-        """Delete the victims, with their own grace; each once, however many wait for it. `group`: in whose name."""
-        self._evicting &= self.state.nodes.placed.keys()
+    def _go_ahead(self, info: PodInfo, found: Preemption, group: str = "") -> None:
+        """The pod waits for its victims, which are told to go; each once, however many wait for it. `group`: in whose name."""
+        state = self.state
+        self.metrics.preemption_victims.observe(len(found.victims))
+        state.nominate(info, found.node, found.claims, found.holds)
+        state.leaving &= state.nodes.placed.keys()
+        told = [victim for victim in found.victims if not is_deleting(victim.pod) and victim.uid not in state.leaving]
+        state.leaving.update(victim.uid for victim in told)
+        self._spawn(self._evict(info, told, found.node, group))
+
+    def _outrank(self, info: PodInfo, node: str) -> None:
+        """Pods of lower priority that wait for the same node may not fit there any more: they look for another one at once."""
+        now = self.clock.monotonic()
+        for promise in list(self.state.nominated.values()):
+            if promise.node == node and promise.info.priority < info.priority:
+                self._tracker.withdraw(promise.info.uid)
+                if (waiting := self.queue.get(promise.info.uid)) is not None:
+                    self._reporter.not_nominated(waiting.info)
+                    self.queue.activate(waiting, now)
+
+    async def _evict(self, info: PodInfo, victims: list[PodInfo], node: str, group: str) -> None:
         preemptor = self.state.groups.get(group)
-        kind, related, where = ("podgroup", preemptor, "cluster") if preemptor else ("pod", info.pod, found.node)
+        kind, related, where = ("podgroup", preemptor, "cluster") if preemptor else ("pod", info.pod, node)
         uid = preemptor.metadata.uid if preemptor and preemptor.metadata else info.uid
-        for victim in found.victims:
-            if is_deleting(victim.pod) or victim.uid in self._evicting:
-                continue
-            self._evicting.add(victim.uid)
-            text = f"Preempted by {kind} {uid} on node {where}"
-            condition = {
-                "type": "DisruptionTarget",
-                "status": "True",
-                "reason": "PreemptionByScheduler",
-                "message": f"{self.name}: preempting to accommodate a higher priority {kind}",
-                "lastTransitionTime": self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
-                "observedGeneration": (victim.pod.metadata.generation if victim.pod.metadata else None) or 0,
-            }
-            try:
-                await self._client.patch(
-                    Pod,
-                    victim.name,
-                    {"metadata": {"uid": victim.uid}, "status": {"conditions": [condition]}},
-                    namespace=victim.namespace,
-                    kind="strategic",
-                    subresource="status",
-                )
-                await self._client.delete(Pod, victim.name, namespace=victim.namespace, uid=victim.uid)
-            except StatusError as error:
-                if error.code not in (404, 409):
-                    log.warning("preempting pod %s: %s", victim.key, error)
-                self._evicting.discard(victim.uid)
-                continue
-            self._recorder.event(victim.pod, "Normal", "Preempted", text, action="Preempting", related=related)
+        text = f"Preempted by {kind} {uid} on node {where}"
+        results = await asyncio.gather(*(self._evict_one(victim, kind) for victim in victims), return_exceptions=True)
+        for victim, result in zip(victims, results, strict=True):
+            if result is True:
+                self._recorder.event(victim.pod, "Normal", "Preempted", text, action="Preempting", related=related)
+            elif isinstance(result, Exception):
+                log.warning("preempting pod %s: %s", victim.key, result)
+                self.state.leaving.discard(victim.uid)
+                if (
+                    waiting := self.queue.get(info.uid)
+                ) is not None:  # nothing will come free, so no event will wake it
+                    self.queue.activate(waiting, self.clock.monotonic())
+                    self._wake.set()
+
+    async def _evict_one(self, victim: PodInfo, kind: str) -> bool:
+        """Delete it with its own grace, and say why; False when it is gone already."""
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "PreemptionByScheduler",
+            "message": f"{self.name}: preempting to accommodate a higher priority {kind}",
+            "lastTransitionTime": timestamp(self.clock.now()),
+            "observedGeneration": (victim.pod.metadata.generation if victim.pod.metadata else None) or 0,
+        }
+        change = {"metadata": {"uid": victim.uid}, "status": {"conditions": [condition]}}
+        try:
+            await self._client.patch(
+                Pod, victim.name, change, namespace=victim.namespace, kind="strategic", subresource="status"
+            )
+            await self._client.delete(Pod, victim.name, namespace=victim.namespace, uid=victim.uid)
+        except StatusError as error:
+            if error.code != 404:
+                raise
+            return False
+        return True
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)

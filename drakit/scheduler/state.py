@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
@@ -47,6 +47,7 @@ class Promise:
     info: PodInfo
     node: str
     claims: tuple[str, ...] = ()  # keys of those whose devices come free with the victims
+    holds: tuple[Mapping[str, Any], ...] = ()  # allocation results: of devices that other nodes can have as well
 
 
 @dataclass(slots=True)
@@ -62,6 +63,9 @@ class State:
     budgets: dict[str, PodDisruptionBudget] = field(default_factory=dict)
     groups: dict[str, PodGroup] = field(default_factory=dict)
     nominated: dict[str, Promise] = field(default_factory=dict)  # by pod UID, the earliest first
+    leaving: set[str] = field(
+        default_factory=set
+    )  # UIDs of victims that are told to go; the server may not show it yet
     revision: int = 0  # moves with every change that a decision could see
     failures: dict[object, tuple[int, Diagnosis]] = field(default_factory=dict)  # by pod shape, at a revision
     last_node: str = ""  # where the last search stopped; the next starts behind it
@@ -163,10 +167,16 @@ class State:
     def takes_devices(self, info: PodInfo) -> bool:
         return bool(info.claims) or bool(self.resources.provided(info.requests))
 
-    def nominate(self, info: PodInfo, node_name: str, claims: Iterable[str] = ()) -> None:
+    def nominate(
+        self,
+        info: PodInfo,
+        node_name: str,
+        claims: Iterable[str] = (),
+        holds: Iterable[Mapping[str, Any]] = (),
+    ) -> None:
         """The pod waits for this node; what comes free there is promised to it."""
         self.revision += 1
-        self.nominated[info.uid] = Promise(info, node_name, tuple(claims))
+        self.nominated[info.uid] = Promise(info, node_name, tuple(claims), tuple(holds))
 
     def withdraw(self, uid: str) -> bool:
         """The promise has been kept or is given up; whether there was one."""

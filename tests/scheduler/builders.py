@@ -8,6 +8,7 @@ from typing import Any
 
 from lightkube.models.core_v1 import Node, Pod
 from lightkube.models.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
+from lightkube.models.scheduling_v1beta1 import PodGroup
 
 from drakit.api.typed import from_plain
 from drakit.scheduler.decide import Placement, decide
@@ -104,6 +105,11 @@ def claim(name: str = "claim", *, count: int = 1, class_name: str = "gpu", **mor
     ]
     meta = {"name": name, "namespace": "ns", "uid": f"claim-{name}", "resourceVersion": "1", **more.pop("metadata", {})}
     return from_plain(ResourceClaim, {"metadata": meta, "spec": {"devices": {"requests": requests}}, **more})
+
+
+def pod_group(name: str, *, priority: int = 0, mode: str = "single", **spec: Any) -> PodGroup:
+    made = {"schedulingPolicy": {"basic": {}}, "priority": priority, "disruptionMode": {mode: {}}, **spec}
+    return from_plain(PodGroup, {"metadata": {"name": name, "namespace": "ns", "uid": f"group-{name}"}, "spec": made})
 
 
 def state(*objects: Any, policy: Policy | None = None) -> State:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from lightkube.models.admissionregistration_v1 import ValidatingAdmissionPolicyBinding
 from lightkube.models.core_v1 import Pod
 from lightkube.models.events_v1 import Event
 from lightkube.models.resource_v1 import ResourceClaim
@@ -124,6 +125,79 @@ def test_several_that_preempt_at_once_take_no_more_than_they_need() -> None:
         assert sorted(told) == sorted(set(low) - left)
 
     scenario(test, nodes=2)
+
+
+async def high_priority(client: Client, **values: int) -> None:
+    for name, value in (values or {"high": 1000}).items():
+        base = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+        await client.create({**base, "metadata": {"name": name}, "value": value})
+
+
+async def nomination(client: Client, name: str) -> str:
+    found = await client.get(Pod, name, namespace=NS)
+    return (found.status.nominatedNodeName if found.status else None) or ""
+
+
+def test_a_pod_that_waits_is_outranked_by_one_of_higher_priority() -> None:
+    """Both need the whole node. The less important one does not keep a nomination that it cannot use."""
+
+    async def test(client: Client) -> None:
+        await high_priority(client, high=1000, middle=500)
+        await client.create(template("all", 4))
+        await client.create(pod("low", templates="all", terminationGracePeriodSeconds=2))
+        await until(lambda: node_of(client, "low"), "the pod of low priority placed")
+        await client.create(pod("middle", templates="all", priorityClassName="middle"))
+        await until(lambda: nomination(client, "middle"), "the nomination")
+        await client.create(pod("high", templates="all", priorityClassName="high"))
+        await until(lambda: nomination(client, "high"), "the other nomination")
+
+        async def cleared() -> bool:
+            return not await nomination(client, "middle")
+
+        await until(cleared, "the first nomination cleared")
+        await until(lambda: node_of(client, "high"), "the pod of high priority placed")
+        assert not await node_of(client, "middle")
+        evicted = [e for e in (await client.list(Event)).items if e.reason == "Preempted"]
+        assert len(evicted) == 1
+
+    scenario(test)
+
+
+def test_a_victim_that_could_not_be_deleted_is_tried_again() -> None:
+    async def test(client: Client) -> None:
+        await high_priority(client)
+        await client.create(template("all", 4))
+        await client.create(pod("low", templates="all"))
+        await until(lambda: node_of(client, "low"), "the pod of low priority placed")
+        api = "admissionregistration.k8s.io/v1"
+        rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["pods"]}
+        spec = {
+            "matchConstraints": {"resourceRules": [rule]},
+            "validations": [{"expression": "false"}],
+            "failurePolicy": "Fail",
+        }
+        kind = "ValidatingAdmissionPolicy"
+        await client.create({"apiVersion": api, "kind": kind, "metadata": {"name": "keep"}, "spec": spec})
+        binding = {"policyName": "keep", "validationActions": ["Deny"]}
+        await client.create(
+            {"apiVersion": api, "kind": f"{kind}Binding", "metadata": {"name": "keep"}, "spec": binding}
+        )
+
+        async def refused() -> bool:
+            try:
+                await client.create(pod("probe"))
+                await client.delete(Pod, "probe", namespace=NS)
+            except StatusError as error:
+                return error.code in (403, 422)
+            return False
+
+        await until(refused, "the policy in force")
+        await client.create(pod("high", templates="all", priorityClassName="high"))
+        await until(lambda: nomination(client, "high"), "the nomination")
+        await client.delete(ValidatingAdmissionPolicyBinding, "keep")
+        await until(lambda: node_of(client, "high"), "the pod of high priority placed", seconds=8)
+
+    scenario(test)
 
 
 async def both(client: Client, *names: str) -> bool:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from lightkube.models.core_v1 import NodeSelector
+from lightkube.models.meta_v1 import LabelSelector, OwnerReference
 from lightkube.models.policy_v1 import PodDisruptionBudget
+from lightkube.models.resource_v1 import ResourceClaimConsumerReference, ResourceSlice
 
 from drakit.api.typed import from_plain
 from drakit.scheduler.decide import Placement, decide
@@ -13,7 +16,7 @@ from drakit.scheduler.outcome import Diagnosis
 from drakit.scheduler.pods import PodInfo
 from drakit.scheduler.preemption import Preemption, preempt
 from drakit.scheduler.state import State
-from tests.scheduler.builders import DRIVER, NOW, claim, device_class, info, node, slice_, state, uid
+from tests.scheduler.builders import DRIVER, NOW, claim, device_class, info, node, pod_group, slice_, state, uid
 
 
 def ask(made: State, pod_info: PodInfo) -> tuple[Preemption | None, str]:
@@ -231,3 +234,309 @@ def test_an_extended_resource_is_promised_too() -> None:
     made.nominate(info("p", priority=10, requests={"example.com/gpu": "1"}), "a")
     outcome, _ = decide(made, info("late", claims={"c": "late"}), NOW, uid)
     assert isinstance(outcome, Diagnosis)
+
+
+# -- whom upstream takes, and what it says
+
+
+def starting(second: int) -> dict[str, Any]:
+    return {"startTime": f"2025-01-01T00:00:{second:02}Z"}
+
+
+def test_of_equals_the_one_that_started_last_goes() -> None:
+    made = state(node("a", cpu="3"))
+    run(made, "old", "a", requests={"cpu": "1"}, status=starting(1))
+    run(made, "young", "a", requests={"cpu": "1"}, status=starting(2))
+    run(made, "older", "a", requests={"cpu": "1"}, status=starting(0))
+    found, _ = ask(made, info("p", priority=1, requests={"cpu": "1"}))
+    assert victims(found) == ["young"]
+
+
+def test_a_pod_that_has_not_started_goes_before_those_that_have() -> None:
+    made = state(node("a", cpu="2"))
+    run(made, "waits", "a", requests={"cpu": "1"})
+    run(made, "runs", "a", requests={"cpu": "1"}, status=starting(1))
+    found, _ = ask(made, info("p", priority=1, requests={"cpu": "1"}))
+    assert victims(found) == ["waits"]
+
+
+def test_the_node_whose_most_important_victims_started_last_is_chosen() -> None:
+    made = state(node("a", cpu="1"), node("b", cpu="1"))
+    run(made, "old", "a", requests={"cpu": "1"}, status=starting(1))
+    run(made, "young", "b", requests={"cpu": "1"}, status=starting(2))
+    found, _ = ask(made, info("p", priority=1, requests={"cpu": "1"}))
+    assert victims(found) == ["young"]
+
+
+@pytest.mark.parametrize(
+    ("groups", "victim"),
+    [
+        pytest.param({}, "b", id="without-groups-the-younger"),
+        pytest.param({"b": "single"}, "a", id="a-pod-of-a-group-is-more-important"),
+        pytest.param({"a": "single", "b": "single"}, "b", id="of-two-groups-the-younger"),
+    ],
+)
+def test_pods_of_groups_are_more_important(groups: dict[str, str], victim: str) -> None:
+    made = state(node("a", cpu="2"))
+    for number, name in enumerate(("a", "b")):
+        more = {"schedulingGroup": {"podGroupName": name}} if name in groups else {}
+        run(made, name, "a", requests={"cpu": "1"}, status=starting(number), **more)
+        if name in groups:
+            made.groups[f"ns/{name}"] = pod_group(name, mode=groups[name])
+    found, _ = ask(made, info("p", priority=1, requests={"cpu": "1"}))
+    assert victims(found) == [victim]
+
+
+def test_a_pod_has_the_priority_of_its_group() -> None:
+    made = state(node("a", cpu="1"))
+    run(made, "g", "a", requests={"cpu": "1"}, schedulingGroup={"podGroupName": "g"})
+    made.groups["ns/g"] = pod_group("g", priority=7)
+    assert ask(made, info("p", priority=7, requests={"cpu": "1"}))[0] is None
+    assert victims(ask(made, info("p", priority=8, requests={"cpu": "1"}))[0]) == ["g"]
+
+
+def test_priorities_at_their_bounds() -> None:
+    made = state(node("a", cpu="1"), node("b", cpu="2"))
+    run(made, "least", "a", priority=-(1 << 31), requests={"cpu": "1"})
+    for name in ("b0", "b1"):
+        run(made, name, "b", priority=-(1 << 31), requests={"cpu": "1"})
+    assert victims(ask(made, info("p", priority=(1 << 31) - 1, requests={"cpu": "1"}))[0]) in (
+        ["least"],
+        ["b0"],
+        ["b1"],
+    )
+    found, _ = ask(made, info("p", priority=1 - (1 << 31), requests={"cpu": "2"}))
+    assert victims(found) == ["b0", "b1"]
+    assert ask(made, info("p", priority=-(1 << 31), requests={"cpu": "1"}))[0] is None
+
+
+def test_a_budget_without_selector_terms_protects_nothing() -> None:
+    made = state(node("a", cpu="1"))
+    empty = budget(0)
+    assert empty.spec is not None
+    empty.spec.selector = from_plain(LabelSelector, {})
+    made.budgets["ns/b"] = empty
+    run(made, "low", "a", labels={"app": "db"}, requests={"cpu": "1"})
+    found, _ = ask(made, info("p", priority=1, requests={"cpu": "1"}))
+    assert found is not None
+    assert found.violations == 0
+
+
+def test_for_room_a_budget_is_broken_when_nothing_else_helps() -> None:
+    made = state(node("a", cpu="1"))
+    made.budgets["ns/b"] = budget(0)
+    run(made, "low", "a", labels={"app": "db"}, requests={"cpu": "1"})
+    found, _ = ask(made, info("p", priority=1, requests={"cpu": "1"}))
+    assert victims(found) == ["low"]
+    assert found is not None
+    assert found.violations == 1
+
+
+def test_what_is_in_the_way_when_all_victims_are_gone() -> None:
+    made = state(node("a", cpu="2"), node("b", cpu="2"))
+    run(made, "low", "a", requests={"cpu": "1"})
+    run(made, "high", "a", priority=9, requests={"cpu": "1"})
+    run(made, "mine", "b", priority=5, requests={"cpu": "2"})
+    _, text = ask(made, info("p", priority=5, requests={"cpu": "2"}))
+    assert text == (
+        "preemption: 0/2 nodes are available: 1 Insufficient cpu, 1 No preemption victims found for incoming pod."
+    )
+
+
+def test_more_nodes_than_are_looked_at_do_not_hide_one_without_broken_budgets() -> None:
+    made = state(*(node(f"n{number:03}", cpu="1") for number in range(150)))
+    made.budgets["ns/b"] = budget(0)
+    for number in range(150):
+        labels = {} if number == 149 else {"app": "db"}
+        run(made, f"p{number}", f"n{number:03}", labels=labels, requests={"cpu": "1"})
+    found, _ = ask(made, info("p", priority=1, requests={"cpu": "1"}))
+    assert victims(found) == ["p149"]
+
+
+# -- while victims leave
+
+
+def leaving(name: str, *, by_scheduler: bool, **more: Any) -> PodInfo:
+    conditions = [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]
+    made = info(name, status={"conditions": conditions} if by_scheduler else {}, **more)
+    assert made.pod.metadata is not None
+    made.pod.metadata.deletionTimestamp = NOW
+    return made
+
+
+@pytest.mark.parametrize(
+    ("by_scheduler", "cordoned", "waits"),
+    [
+        pytest.param(True, False, True, id="a-victim"),
+        pytest.param(False, False, False, id="deleted-by-somebody"),
+        pytest.param(True, True, False, id="the-node-is-past-help"),
+    ],
+)
+def test_more_victims_are_not_looked_for_while_some_leave(by_scheduler: bool, cordoned: bool, waits: bool) -> None:
+    made = state(node("a", cpu="2"), node("b", cpu="1"))
+    if cordoned:
+        away = node("a", cpu="2")
+        assert away.spec is not None
+        away.spec.unschedulable = True
+        made.set_node(away)
+    made.place(leaving("going", by_scheduler=by_scheduler, requests={"cpu": "1"}), "a")
+    run(made, "other", "a", priority=9, requests={"cpu": "1"})
+    run(made, "low", "b", requests={"cpu": "1"})
+    pod = info("p", priority=5, requests={"cpu": "1"}, status={"nominatedNodeName": "a"})
+    found, text = ask(made, pod)
+    assert (text == "preemption: not eligible due to a terminating pod on the nominated node.") is waits
+    assert waits or victims(found) == (["low"] if cordoned else ["going"])
+
+
+def test_a_victim_that_was_told_to_go_counts_as_going_before_the_server_shows_it() -> None:
+    made = state(node("a", cpu="1"), node("b", cpu="1"))
+    run(made, "one", "a", priority=3, requests={"cpu": "1"})
+    pod = info("p", priority=10, requests={"cpu": "1"})
+    made.leaving.add("pod-one")
+    made.nominate(pod, "a")
+    run(made, "two", "b", requests={"cpu": "1"})  # a cheaper one came in the meantime
+    assert ask(made, pod) == (None, "preemption: not eligible due to a terminating pod on the nominated node.")
+
+
+# -- devices that several nodes can have
+
+
+def fabric(*, on: str = "") -> Any:
+    made = slice_("a", 1)
+    assert made.spec is not None
+    made.spec.nodeName = None
+    made.spec.pool.name = "fabric"
+    if on:
+        terms = [{"matchExpressions": [{"key": "rack", "operator": "In", "values": [on]}]}]
+        made.spec.nodeSelector = from_plain(NodeSelector, {"nodeSelectorTerms": terms})
+    else:
+        made.spec.allNodes = True
+    return made
+
+
+def attached(name: str, *pods: str, on: str = "") -> Any:
+    made = holding(name, "gpu-0", *pods)
+    made.status.allocation.devices.results[0].pool = "fabric"
+    if on:
+        made.status.allocation.nodeSelector = fabric(on=on).spec.nodeSelector
+    return made
+
+
+def test_a_device_that_any_node_can_have_is_taken_from_pods_on_other_nodes() -> None:
+    nodes = (node("a", labels={"only": "here"}), node("b"), node("c"))
+    made = state(*nodes, fabric(), device_class(), attached("c1", "one", "two"), claim("want"))
+    run(made, "one", "b", priority=1, claims={"c": "c1"})
+    run(made, "two", "c", priority=1, claims={"c": "c1"})
+    run(made, "bystander", "a")
+    pod = info("p", priority=10, claims={"c": "want"}, nodeSelector={"only": "here"})
+    found, _ = ask(made, pod)
+    assert victims(found) == ["one", "two"]
+    assert found is not None
+    assert found.node == "a"
+    # What comes free is kept for the pod, wherever others are.
+    made.nominate(pod, found.node, found.claims, found.holds)
+    made.displace("pod-one")
+    made.displace("pod-two")
+    made.claims.remove(attached("c1"))
+    made.claims.set(claim("late"))
+    assert isinstance(decide(made, info("late", claims={"c": "late"}, priority=9), NOW, uid)[0], Diagnosis)
+    assert isinstance(decide(made, pod, NOW, uid)[0], Placement)
+    made.withdraw(pod.uid)
+    assert isinstance(decide(made, info("late", claims={"c": "late"}, priority=9), NOW, uid)[0], Placement)
+
+
+@pytest.mark.parametrize(
+    ("rack", "protect", "found"),
+    [
+        pytest.param("r1", False, True, id="in-reach"),
+        pytest.param("r2", False, False, id="out-of-reach"),
+        pytest.param("r1", True, False, id="protected"),
+    ],
+)
+def test_only_devices_in_reach_are_taken(rack: str, protect: bool, found: bool) -> None:
+    nodes = (node("a", labels={"rack": rack, "only": "here"}), node("b", labels={"rack": "r1"}))
+    made = state(*nodes, fabric(on="r1"), device_class(), attached("c1", "one", on="r1"), claim("want"))
+    run(made, "one", "b", priority=1, claims={"c": "c1"}, labels={"app": "db"})
+    if protect:
+        made.budgets["ns/b"] = budget(0)
+    pod = info("p", priority=10, claims={"c": "want"}, nodeSelector={"only": "here"})
+    assert (ask(made, pod)[0] is not None) is found
+
+
+def test_a_budget_is_not_broken_elsewhere_for_a_pod_that_lacks_room_here_too() -> None:
+    nodes = (node("a", cpu="1", labels={"only": "here"}), node("b"))
+    made = state(*nodes, fabric(), device_class(), attached("c1", "one"), claim("want"))
+    made.budgets["ns/b"] = budget(0)
+    run(made, "one", "b", priority=1, claims={"c": "c1"}, labels={"app": "db"})
+    run(made, "low", "a", requests={"cpu": "1"})
+    pod = info("p", priority=10, claims={"c": "want"}, nodeSelector={"only": "here"}, requests={"cpu": "1"})
+    assert ask(made, pod)[0] is None
+    made.budgets.clear()
+    assert victims(ask(made, pod)[0]) == ["low", "one"]
+
+
+# -- who holds what
+
+
+def test_holders_with_admin_access_stay() -> None:
+    watching = holding("watch", "gpu-0", "admin")
+    watching.status.allocation.devices.results[0].adminAccess = True
+    made = state(node("a"), slice_("a", 1), device_class(), watching, holding("c1", "gpu-0", "one"), claim("want"))
+    run(made, "admin", "a", priority=0, claims={"c": "watch"})
+    run(made, "one", "a", priority=5, claims={"c": "c1"})
+    found, _ = ask(made, info("p", priority=10, claims={"c": "want"}))
+    assert victims(found) == ["one"]
+
+
+def test_a_claim_of_a_group_does_not_come_free_with_its_pods() -> None:
+    """It is reserved for the group, which stays."""
+    held = holding("c1", "gpu-0")
+    held.status.reservedFor = [
+        from_plain(ResourceClaimConsumerReference, {"resource": "podgroups", "name": "g", "uid": "G"})
+    ]
+    made = state(node("a"), slice_("a", 1), device_class(), held, claim("want"))
+    run(made, "one", "a", claims={"c": "c1"}, schedulingGroup={"podGroupName": "g"})
+    assert ask(made, info("p", priority=10, claims={"c": "want"}))[0] is None
+
+
+def test_victims_free_partitions_that_fit_together() -> None:
+    """A whole GPU is wanted: pods on two of its halves go, not the one that holds a half of another."""
+    counters = [{"name": f"gpu-{index}", "counters": {"slices": {"value": "2"}}} for index in range(2)]
+
+    def part(name: str, gpu: int, slices: int) -> dict[str, Any]:
+        consumed = [{"counterSet": f"gpu-{gpu}", "counters": {"slices": {"value": str(slices)}}}]
+        attributes = {"whole": {"bool": slices == 2}}
+        return {"name": name, "consumesCounters": consumed, "attributes": attributes}
+
+    parts = [part(f"half-{gpu}-{index}", gpu, 1) for gpu in range(2) for index in range(2)]
+    parts += [part(f"whole-{gpu}", gpu, 2) for gpu in range(2)]
+    spec = {"driver": DRIVER, "nodeName": "a", "pool": {"name": "a", "generation": 1, "resourceSliceCount": 2}}
+    slices = [{**spec, "sharedCounters": counters}, {**spec, "devices": parts}]
+    published = [
+        from_plain(ResourceSlice, {"metadata": {"name": f"s{number}"}, "spec": each})
+        for number, each in enumerate(slices)
+    ]
+    held = {"one": "half-0-0", "two": "half-0-1", "three": "half-1-0", "vip": "half-1-1"}
+    priorities = {"one": 3, "two": 3, "three": 1, "vip": 100}
+    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
+    exactly["selectors"] = [{"cel": {"expression": f"device.attributes['{DRIVER}'].whole"}}]
+    holders = [holding(f"c-{name}", device, name) for name, device in held.items()]
+    made = state(
+        node("a"), *published, device_class(), *holders, claim("want", requests=[{"name": "r", "exactly": exactly}])
+    )
+    for name, priority in priorities.items():
+        run(made, name, "a", priority=priority, claims={"c": f"c-{name}"})
+    found, _ = ask(made, info("p", priority=10, claims={"c": "want"}))
+    assert victims(found) == ["one", "two"]
+
+
+def test_extended_resources_are_freed_with_the_pod_that_has_them() -> None:
+    made = state(node("a"), slice_("a", 1), device_class(resource="example.com/gpu"))
+    held = holding("extended", "gpu-0", "low")
+    held.metadata.annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "low", "uid": "pod-low", "controller": True}
+    held.metadata.ownerReferences = [from_plain(OwnerReference, owner)]
+    made.claims.set(held)
+    run(made, "low", "a", priority=1, requests={"example.com/gpu": "1"})
+    found, _ = ask(made, info("p", priority=10, requests={"example.com/gpu": "1"}))
+    assert victims(found) == ["low"]
