@@ -280,13 +280,17 @@ class Binder:
             raise BindError(f'running Bind plugin "DefaultBinder": {error}') from error
         self._extended.pop(info.uid, None)
 
-    async def landed_on(self, info: PodInfo) -> str | None:
+    async def landed_on(self, info: PodInfo, *, sure: bool = False) -> str | None:
         """After a failure: the node that the pod has all the same (an answer got lost, or another scheduler was first);
-        "" while it has none, None when the pod is gone."""
+        "" while it has none or, unless one has to be sure, nobody says; None when the pod is gone."""
         try:
             pod = await self._client.get(Pod, info.name, namespace=info.namespace)
         except StatusError as error:
-            return None if error.code == 404 else ""
+            if error.code == 404:
+                return None
+            if sure:
+                raise
+            return ""
         if pod.metadata is None or pod.metadata.uid != info.uid:
             return None
         return (pod.spec.nodeName if pod.spec else None) or ""

@@ -1,7 +1,8 @@
 """Pod groups (scheduling.k8s.io, gate GenericWorkload): the pods of a gang get their nodes and claims together, or none does.
 
 A gang's pods stay out of the queue until `minCount` of them exist. Then one attempt decides for all of them in assumed state;
-if too few fit, everything assumed is taken back. A group with the basic policy is a gang that one pod satisfies.
+if too few fit, everything assumed is taken back, and what earlier attempts wrote too. A group with the basic policy is a gang
+that one pod satisfies; one gated pod stops the whole group.
 """
 
 from __future__ import annotations
@@ -52,7 +53,12 @@ class Groups:
         group = self.objects[key]
         priority = (group.spec.priority if group.spec else None) or 0
         policy = (group.spec.preemptionPolicy if group.spec else None) or PREEMPT if policies else ""
+        scheduler = ""
         for info in pods:
+            scheduler = scheduler or info.scheduler_name
+            if info.scheduler_name != scheduler:
+                text = "all pods in a single pod group should have the same .spec.schedulerName set"
+                return f'{text}, got: "{info.scheduler_name}" and "{scheduler}"'
             own = (info.pod.spec.preemptionPolicy if info.pod.spec else None) or PREEMPT
             policy = policy or own
             if info.priority != priority:
@@ -119,19 +125,21 @@ class Trial:
 def condition_patch(
     group: PodGroup, now: str, *, message: str = "", reason: str = "Scheduled"
 ) -> dict[str, Any] | None:
-    """Status of the group after an attempt; a group that was scheduled once stays so. None: nothing new."""
-    status = "False" if message else "True"
-    known = next((c for c in (group.status.conditions if group.status else None) or () if c.type == CONDITION), None)
-    if known is not None and (known.status == "True" or (known.status, known.message) == (status, message)):
-        return None
+    """Status of the group after an attempt (a strategic patch); a group that was scheduled once stays so. None: nothing new."""
     meta = group.metadata
     condition: dict[str, Any] = {
         "type": CONDITION,
-        "status": status,
+        "status": "False" if message else "True",
         "reason": reason,
         "message": message,
-        "lastTransitionTime": now,
     }
     if meta is not None and meta.generation:
         condition["observedGeneration"] = meta.generation
-    return {"status": {"conditions": [condition]}}
+    known = next((c for c in (group.status.conditions if group.status else None) or () if c.type == CONDITION), None)
+    if known is None or known.status != condition["status"]:
+        if known is not None and known.status == "True":
+            return None
+        condition["lastTransitionTime"] = now
+    elif all(getattr(known, name) == value for name, value in condition.items()):
+        return None
+    return {"metadata": {"uid": meta.uid if meta else ""}, "status": {"conditions": [condition]}}

@@ -72,6 +72,7 @@ class Scheduler:
         self._groups, self._gangs = self._tracker.groups, self._tracker.gangs
         self.state.together = self._groups.together
         self._tasks: set[asyncio.Task[None]] = set()
+        self._releasing: set[str] = set()  # keys of groups whose claims are being given back
 
     # -- life
 
@@ -159,15 +160,15 @@ class Scheduler:
     def _attempt_gang(self, first: Waiting, key: str) -> None:
         """All pods of the group that wait, together: enough of them fit, or none is placed. None of them preempts alone."""
         members, need = self._groups.members.get(key, {}), self._groups.min_count(key)
-        others = [w for uid in members if (w := self.queue.get(uid)) is not None and not w.gate]
+        others = [w for uid in members if (w := self.queue.get(uid)) is not None]
+        if key in self._releasing or any(waiting.gate for waiting in others):  # one that is gated stops them all
+            first.attempts -= 1
+            for waiting in (first, *(each for each in others if not each.gate)):
+                self._member_returns(waiting, frozenset((groups.PLUGIN,)))
+            return
         gang = [first, *(w for each in others if (w := self.queue.take(each.info.uid)) is not None)]
         gang.sort(key=lambda waiting: waiting.first_seen)
         there = sum(1 for uid in members if uid in self.state.nodes.placed)
-        if there + len(gang) < need:  # one waits for its claims yet, and will bring the others along
-            for waiting in gang:
-                keys = self.state.claims.keys_of(waiting.info)
-                self.queue.unschedulable(waiting, frozenset((groups.PLUGIN,)), self.clock.monotonic(), keys)
-            return
         placed = (node.pods[uid] for uid in members if (node := self.state.nodes.placed.get(uid)) is not None)
         policies = self.state.gates.enabled("PodGroupPreemptionPolicy")
         if why := self._groups.mismatch(key, [*(waiting.info for waiting in gang), *placed], policies=policies):
@@ -179,6 +180,9 @@ class Scheduler:
         for uid in promises:
             self.state.withdraw(uid)  # what was promised to one is there for all of them now
         trial = groups.Trial(need, there)
+        if trial.hopeless(len(gang)):  # somebody left
+            self._give_up_gang(key, trial, gang, promises)
+            return
         for index, waiting in enumerate(gang):
             self._try_member(trial, waiting)
             if trial.hopeless(len(gang) - index - 1):
@@ -193,6 +197,7 @@ class Scheduler:
                 self._failed(waiting, outcome)
             else:
                 self._member_waits(waiting, outcome.plugins | {groups.PLUGIN}, outcome.message())
+                self.queue.activate(waiting, self.clock.monotonic())  # as a group of its own it may preempt
 
     def _try_member(self, trial: groups.Trial, waiting: Waiting) -> None:
         outcome, attempt = self._decide(waiting)
@@ -214,6 +219,8 @@ class Scheduler:
             self._tracker.binding.discard(waiting.info.uid)
         if refused == groups.ONGOING:
             self.state.nominated.update(promises)
+        elif not plans:
+            self._release_gang(key, trial, rest)
         for info, plan in plans:
             self._go_ahead(info, plan, key)
         if plans:
@@ -239,8 +246,56 @@ class Scheduler:
         info, now = waiting.info, self.clock.monotonic()
         promise = self.state.nominated.get(info.uid)
         self.metrics.attempted(UNSCHEDULABLE, waiting, now)
-        self.queue.unschedulable(waiting, plugins, now, self.state.claims.keys_of(info))
+        self._member_returns(waiting, plugins)
         self._reporter.not_placed(info, "Unschedulable", message, nominated=promise.node if promise else "")
+
+    def _member_returns(self, waiting: Waiting, plugins: frozenset[str]) -> None:
+        keys = self.state.claims.keys_of(waiting.info)
+        self.queue.unschedulable(waiting, plugins, self.clock.monotonic(), keys)
+
+    def _release_gang(self, key: str, trial: groups.Trial, rest: list[Waiting]) -> None:
+        """What earlier attempts wrote for a gang that finds no place is given back: allocations that nobody but its waiting pods
+        has reserved (the group itself, while none of its pods is placed), and those that nobody has and no node can use."""
+        state, claims = self.state, self.state.claims
+        group = state.groups[key]
+        infos = {w.info.uid: w.info for w in (*(w for w, _ in trial.placed), *(w for w, _, _ in trial.left), *rest)}
+        own = {*infos, group.metadata.uid} if group.metadata and not trial.there else {*infos}
+        found: dict[str, ResourceClaim] = {}
+        for info in infos.values():
+            for claim_key in claims.keys_of(info):
+                claim = claims.stored.get(claim_key)
+                if claim is not None and allocation_of(claim) is not None and (users := claims.consumers(claim)):
+                    found.update({uid_of(claim): claim} if users <= own else {})
+        for _, _, attempt in trial.left:
+            unusable = self._unusable(attempt) if attempt is not None else []
+            found.update((uid_of(claim), claim) for claim in unusable if not claims.consumers(claim))
+        leftovers = [claim for uid in infos if (claim := claims.extended_claim(uid)) is not None]
+        if found or leftovers:
+            self._releasing.add(key)
+            self._spawn(self._give_back(key, list(infos.values()), list(found.values()), leftovers))
+
+    async def _give_back(
+        self, key: str, gang: list[PodInfo], claims: list[ResourceClaim], leftovers: list[ResourceClaim]
+    ) -> None:
+        """The gang is not tried meanwhile; nor is anything taken from a pod that has been bound and we do not know it."""
+        try:
+            landed = await asyncio.gather(*(self._binder.landed_on(info, sure=True) for info in gang))
+            if not any(landed):
+                for claim in claims:
+                    await self._binder.writer.deallocate(claim)
+                for claim in leftovers:
+                    await self._binder.writer.delete(key_of(claim), uid_of(claim))
+        except StatusError as error:
+            log.warning("releasing the claims of pod group %s: %s", key, error)
+        finally:
+            self._releasing.discard(key)
+            for info in gang:
+                self._again_later(info)
+
+    def _again_later(self, info: PodInfo) -> None:
+        if (waiting := self.queue.get(info.uid)) is not None and not waiting.gate:
+            self.queue.failed(waiting, self.clock.monotonic())
+            self._wake.set()
 
     def _preempt_for_gang(
         self, trial: groups.Trial, rest: list[Waiting]
@@ -286,9 +341,16 @@ class Scheduler:
         )
         failed = next((result for result in results if isinstance(result, BaseException)), None)
         if failed is not None:
-            for waiting, placement in placed:
-                await self._binding_failed(waiting, placement, f"{groups.UNSCHEDULABLE}: {failed}")
-            await self._tell_group(key, str(failed))
+            nodes = await asyncio.gather(*(self._binder.landed_on(waiting.info) for waiting, _ in placed))
+            await asyncio.gather(*(self._binder.discard_extended(waiting.info) for waiting, _ in placed))
+            for (waiting, placement), node in zip(
+                placed, nodes, strict=True
+            ):  # all at once: none is left to count as there
+                if node == placement.node:
+                    self._tracker.binding.discard(waiting.info.uid)
+                else:
+                    self._undo(waiting, placement, node, f"{groups.UNSCHEDULABLE}: {failed}")
+            await self._tell_group(key, str(failed), reason="SchedulerError")
             return
         await asyncio.gather(*(self._bind(waiting, placement, prepared=True) for waiting, placement in placed))
         await self._tell_group(key, "")
@@ -305,7 +367,7 @@ class Scheduler:
             return
         namespace, name = key.split("/", 1)
         try:
-            await self._client.patch(PodGroup, name, patch, namespace=namespace, subresource="status")
+            await self._client.patch(PodGroup, name, patch, namespace=namespace, kind="strategic", subresource="status")
         except StatusError as error:
             log.warning("writing the condition of pod group %s: %s", key, error)
 
@@ -352,13 +414,17 @@ class Scheduler:
         if node == placement.node:
             return True
         await self._binder.discard_extended(info)
+        self._undo(waiting, placement, node, why)
+        return False
+
+    def _undo(self, waiting: Waiting, placement: Placement, node: str | None, why: str) -> None:
+        info = waiting.info
         self._binder.forget(info, placement)
         self._forget(info)
         current = self._informers.of(Pod).get(info.key)
         if node == "" and current is not None and self._is_ours(current, info.uid):
             waiting.info = info.with_version(current)
             self._failed(waiting, why)
-        return False
 
     def _forget(self, info: PodInfo) -> None:
         """The pod is not on the node after all: what it would have taken is free for others."""
@@ -430,15 +496,19 @@ class Scheduler:
             return "deletion of ResourceClaim completed"
         if not devices.allocated:
             return ""
-        blocked: dict[str, ResourceClaim] = {}
-        for node in self.state.nodes:
-            if attempt.fits.bits >> node.slot & 1 and node.name not in attempt.failures:
-                blocked.update((uid_of(c), c) for c in devices.unavailable(node))
-        for claim in blocked.values():
+        for claim in self._unusable(attempt):
             if allocation_of(claim) is not None and self.state.claims.consumers(claim) <= {info.uid}:
                 self._spawn(self._quietly(self._binder.writer.deallocate(claim), info))
                 return "deallocation of ResourceClaim completed"
         return ""
+
+    def _unusable(self, attempt: Attempt) -> list[ResourceClaim]:
+        """Allocated claims that keep the pod from some node."""
+        found: dict[str, ResourceClaim] = {}
+        for node in self.state.nodes:
+            if attempt.fits.bits >> node.slot & 1 and node.name not in attempt.failures:
+                found.update((uid_of(claim), claim) for claim in attempt.devices.unavailable(node))
+        return list(found.values())
 
     async def _quietly(self, work: Any, info: PodInfo) -> None:
         try:
@@ -478,11 +548,7 @@ class Scheduler:
             elif isinstance(result, Exception):
                 log.warning("preempting pod %s: %s", victim.key, result)
                 self.state.leaving.discard(victim.uid)
-                if (
-                    waiting := self.queue.get(info.uid)
-                ) is not None:  # nothing will come free, so no event will wake it
-                    self.queue.activate(waiting, self.clock.monotonic())
-                    self._wake.set()
+                self._again_later(info)  # nothing will come free, so no event will wake it
 
     async def _evict_one(self, victim: PodInfo, kind: str) -> bool:
         """Delete it with its own grace, and say why; False when it is gone already."""

@@ -183,7 +183,10 @@ class Tracker:
         """The pod is gone or has finished: it waits for nothing and takes nothing."""
         if (waiting := self.queue.get(uid)) is not None:
             self.groups.leave(waiting.info)
+        gated = waiting.gate if waiting is not None else ""
         self.queue.delete(uid)
+        if waiting is not None and gated and self.gangs and waiting.info.group is not None:
+            self._wake_group(waiting.info.group)  # it kept the others waiting
         self.withdraw(uid)
         if uid in self.binding:
             return  # the writes come to an end first, and clean up
