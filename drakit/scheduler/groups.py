@@ -22,6 +22,7 @@ UNSCHEDULABLE = "pod group is unschedulable"
 ALIKE = "all pods in a single pod group should have"
 PREEMPT = "PreemptLowerPriority"
 NO_VICTIMS = "No preemption victims found for incoming preemptor"
+RELEASED = "deallocation and deletion of ResourceClaims completed"  # as Kubernetes says whether or not there were any
 ONGOING = "ongoing preemption on nominated nodes"
 PLUGIN = "GangScheduling"
 CONDITION = "PodGroupInitiallyScheduled"

@@ -226,7 +226,8 @@ class Scheduler:
         if plans:
             victims = len({victim.uid for _, plan in plans for victim in plan.victims})
             refused = f"found a placement for podgroup, preempting {victims} victims"
-        summary = f"{reason}, pod group preemption: {refused}" if refused else reason
+        released = "" if plans or refused in (groups.ONGOING, groups.NO_VICTIMS) else f"{groups.RELEASED}, "
+        summary = f"{reason}, {released}pod group preemption: {refused}" if refused else reason
         waits = plans or reason == groups.UNSCHEDULABLE or refused == groups.ONGOING
         told = summary if waits else f"{groups.UNSCHEDULABLE}, {summary}"
         plugins = trial.plugins() | {groups.PLUGIN}

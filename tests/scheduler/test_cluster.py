@@ -318,6 +318,9 @@ def test_a_gang_preempts_for_all_of_its_pods_or_for_none(count: int, left: int) 
         if left:
             await until(lambda: reason(client, high[0]), "the gang's reason")
             await asyncio.sleep(0.3)
+            _, text = await group_condition(client)
+            released = "deallocation and deletion of ResourceClaims completed"
+            assert f" remaining, {released}, pod group preemption: minCount (3) cannot be satisfied" in text
         else:
             await until(lambda: both(client, *high), "the gang placed")
         names = {p.metadata.name for p in (await client.list(Pod)).items if p.metadata}
