@@ -23,6 +23,7 @@ from drakit.apiserver.kubeconfig import write_kubeconfig
 from drakit.apiserver.local import LocalTransport
 from drakit.apiserver.server import Server, Settings
 from drakit.client.transport import Request, Response
+from drakit.clock import Clock
 
 T = TypeVar("T")
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
@@ -43,8 +44,8 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 @asynccontextmanager
-async def local_server(**settings: Any) -> AsyncIterator[Local]:
-    server = Server(Settings(listen=False, **settings), expressions=NoExpressions())
+async def local_server(*, clock: Clock | None = None, **settings: Any) -> AsyncIterator[Local]:
+    server = Server(Settings(listen=False, **settings), expressions=NoExpressions(), clock=clock)
     await server.start()
     try:
         yield Local(server)

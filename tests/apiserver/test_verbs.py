@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from drakit.api.errors import StatusError
 from drakit.apiserver.auth import UserInfo
 from drakit.apiserver.local import LocalTransport
 from drakit.client.transport import Request
+from drakit.clock import VirtualClock
 from tests.apiserver.serving import Local, claim, local_server, run
 
 
@@ -139,6 +141,37 @@ def test_a_pod_on_a_node_gets_time_to_stop() -> None:
             await local.request("DELETE", "pods", "p", group="", body={"gracePeriodSeconds": 0})
             with pytest.raises(StatusError, match="not found"):
                 await local.request("GET", "pods", "p", group="")
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("phase", "later", "options", "moved", "left"),
+    [
+        pytest.param("Running", 1, {}, 0, 100, id="again"),
+        pytest.param("Succeeded", 1, {}, 0, 100, id="finished-meanwhile"),
+        pytest.param("Running", 1, {"gracePeriodSeconds": 200}, 0, 100, id="longer"),
+        pytest.param("Running", 1, {"gracePeriodSeconds": 40}, -60, 40, id="shorter-counts-from-the-first-request"),
+        pytest.param("Running", 50, {"gracePeriodSeconds": 40}, -50, 1, id="shorter-than-what-has-passed"),
+        pytest.param("Running", 1, {"propagationPolicy": "Foreground"}, 0, 100, id="with-another-propagation"),
+    ],
+)
+def test_a_pod_that_is_being_ended_only_gets_less_time(
+    phase: str, later: float, options: dict[str, Any], moved: float, left: int
+) -> None:
+    async def scenario() -> None:
+        clock = VirtualClock()
+        async with local_server(clock=clock) as local:
+            await local.request("POST", "pods", group="", body=pod("p"))
+            target = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}
+            await local.request("POST", "pods", "p", group="", subresource="binding", body=target)
+            first = (await local.request("DELETE", "pods", "p", group="", body={"gracePeriodSeconds": 100})).body
+            await local.patch("p", {"status": {"phase": phase}}, plural="pods", group="", subresource="status")
+            await clock.advance(later)
+            then = (await local.request("DELETE", "pods", "p", group="", body=options)).body["metadata"]
+            ends = [datetime.fromisoformat(each["deletionTimestamp"]) for each in (first["metadata"], then)]
+            assert (ends[1] - ends[0]).total_seconds() == moved
+            assert (then["deletionGracePeriodSeconds"], then.get("finalizers")) == (left, None)
 
     run(scenario())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from drakit.api.errors import FieldError, StatusError
@@ -176,26 +176,27 @@ def _graceful(stored: Stored) -> bool:
 def _marked(ctx: Context, call: Call, stored: Stored, options: DeleteOptions) -> Plain | None:
     """The object as deletion leaves it: marked, with the finalizer that the propagation needs. None: nothing to do."""
     meta = stored.obj["metadata"]
-    grace = _pod_grace(stored.obj, options.grace) if _graceful(stored) else 0
+    new_meta = {**meta}
+    deleting, left = bool(meta.get("deletionTimestamp")), meta.get("deletionGracePeriodSeconds") or 0
+    if deleting and left:
+        if options.grace is None or _positive(options.grace) >= left:
+            return None  # it is being ended; finalizers too are decided by the first request
+        _shorten(ctx, new_meta, _positive(options.grace))
+    elif not deleting:
+        grace = _pod_grace(stored.obj, options.grace) if _graceful(stored) else 0
+        new_meta["deletionTimestamp"] = timestamp(ctx.clock.now() + timedelta(seconds=grace))
+        new_meta["deletionGracePeriodSeconds"] = grace
+        if meta.get("generation"):
+            new_meta["generation"] = meta["generation"] + 1
     default = stored.kind.default_propagation
     policy = "" if default is None else options.policy or ("" if _says_propagation(meta) else default)
     finalizers = _finalizers(meta.get("finalizers") or [], policy)
-    new_meta = {**meta}
     if finalizers:
         new_meta["finalizers"] = finalizers
     else:
         new_meta.pop("finalizers", None)
-    if meta.get("deletionTimestamp"):
-        before = meta.get("deletionGracePeriodSeconds") or 0
-        if grace >= before and finalizers == (meta.get("finalizers") or []):
-            if not ready_to_go(stored.obj):
-                return None
-        elif grace < before:
-            _set_deletion(ctx, new_meta, grace)
-    else:
-        _set_deletion(ctx, new_meta, grace)
-        if meta.get("generation"):
-            new_meta["generation"] = meta["generation"] + 1
+    if new_meta == meta and not ready_to_go(stored.obj):
+        return None
     marked = {**stored.obj, "metadata": new_meta}
     if stored.kind.plural == "namespaces" and not stored.kind.group:
         new_meta.pop("deletionGracePeriodSeconds", None)
@@ -203,9 +204,14 @@ def _marked(ctx: Context, call: Call, stored: Stored, options: DeleteOptions) ->
     return marked
 
 
-def _set_deletion(ctx: Context, meta: Plain, grace: int) -> None:
-    meta["deletionTimestamp"] = timestamp(ctx.clock.now() + timedelta(seconds=grace))
-    meta["deletionGracePeriodSeconds"] = grace
+def _shorten(ctx: Context, meta: Plain, grace: int) -> None:
+    """Less time counts from the first request; once that is over, a second is left to whoever ends the pod."""
+    now = ctx.clock.now().replace(microsecond=0)
+    asked = datetime.fromisoformat(meta["deletionTimestamp"]) - timedelta(seconds=meta["deletionGracePeriodSeconds"])
+    end = asked + timedelta(seconds=grace)
+    if end < now:
+        end, grace = now, min(grace, 1)
+    meta["deletionTimestamp"], meta["deletionGracePeriodSeconds"] = timestamp(end), grace
 
 
 def _pod_grace(pod: Plain, asked: int | None) -> int:
@@ -216,7 +222,11 @@ def _pod_grace(pod: Plain, asked: int | None) -> int:
         grace = 30 if grace is None else grace
     if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
         grace = 0
-    return 1 if grace < 0 else int(grace)
+    return _positive(int(grace))
+
+
+def _positive(grace: int) -> int:
+    return 1 if grace < 0 else grace
 
 
 def _says_propagation(meta: Plain) -> bool:
