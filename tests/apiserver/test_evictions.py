@@ -160,6 +160,34 @@ def test_a_failed_precondition_spends_nothing() -> None:
     run(scenario())
 
 
+def test_the_mark_takes_the_place_of_an_earlier_one_and_keeps_its_date() -> None:
+    async def scenario() -> None:
+        async with guarded(ALLOWS_ONE) as local:
+            earlier = {"type": "DisruptionTarget", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+            conditions = [earlier, {"type": "Ready", "status": "True"}]
+            await local.patch("a", {"status": {"conditions": conditions}}, plural="pods", group="", subresource="status")
+            await evict(local, "a")
+            found = (await local.request("GET", "pods", "a", group="")).body["status"]["conditions"]
+            assert [each["type"] for each in found] == ["DisruptionTarget", "Ready"]
+            assert found[0]["reason"] == "EvictionByEvictionAPI"
+            assert found[0]["lastTransitionTime"] == "2026-01-01T00:00:00Z"
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("metadata", [pytest.param({}, id="no-name"), pytest.param({"name": "b"}, id="another")])
+def test_an_eviction_names_the_pod_of_its_url(metadata: dict[str, str]) -> None:
+    async def scenario() -> None:
+        async with guarded(ALLOWS_ONE) as local:
+            with pytest.raises(StatusError, match="^name in URL does not match name in Eviction object$") as error:
+                await local.request(
+                    "POST", "pods", "a", group="", subresource="eviction", body={"metadata": metadata}
+                )
+            assert error.value.code == 400
+
+    run(scenario())
+
+
 def test_a_pod_under_two_budgets_cannot_be_evicted() -> None:
     async def scenario() -> None:
         async with guarded(ALLOWS_ONE) as local:

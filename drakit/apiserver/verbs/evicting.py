@@ -30,8 +30,8 @@ def evict(ctx: Context, call: Call) -> Answer:
     dry_run, _ = check_write_options(call, "CreateOptions")
     eviction = read_kind(call, "Eviction")
     name = metadata_of(eviction).get("name")
-    if name not in (None, "", call.name):
-        raise StatusError.bad_request(f"name in URL does not match name in Eviction object: {name}")
+    if name != call.name:
+        raise StatusError.bad_request("name in URL does not match name in Eviction object")
     options = _options(eviction, dry_run=dry_run)
     pod = live_pod(ctx, call)
     attributes = admission_attributes(call, "CREATE", eviction, pod.obj, dry_run=options.dry_run)
@@ -164,15 +164,19 @@ def _used_up(condition: Plain, now: str) -> Plain:
 
 def _mark_disrupted(ctx: Context, call: Call, pod: Stored) -> Stored:
     status = {**(pod.obj.get("status") or {})}
+    conditions = [*(status.get("conditions") or ())]
+    at = next((i for i, item in enumerate(conditions) if item.get("type") == "DisruptionTarget"), len(conditions))
+    known: Plain = conditions[at] if at < len(conditions) else {}
+    since = known.get("lastTransitionTime") if known.get("status") == "True" else None
     condition = {
         "type": "DisruptionTarget",
         "status": "True",
         "lastProbeTime": None,
-        "lastTransitionTime": timestamp(ctx.clock.now()),
+        "lastTransitionTime": since or timestamp(ctx.clock.now()),
         "reason": "EvictionByEvictionAPI",
         "message": "Eviction API: evicting",
     }
-    kept = [item for item in status.get("conditions") or [] if item.get("type") != "DisruptionTarget"]
-    status["conditions"] = [*kept, condition]
+    conditions[at : at + 1] = [condition]
+    status["conditions"] = conditions
     new = {**pod.obj, "metadata": {**pod.obj["metadata"]}, "status": status}
     return ctx.store.put(ctx.collection(call.kind), pod.key, new, pod)
