@@ -101,14 +101,15 @@ class HttpTransport:
         except aiohttp.ClientError as error:
             raise _unreachable(self.access.server, error) from error
 
-    async def discover(self) -> list[Resource]:
-        """Every resource of the cluster that can be listed, watched and deleted, in the preferred version of its group; CRDs too."""
+    async def discover(self) -> tuple[list[Resource], list[str]]:
+        """Every resource of the cluster that can be listed, watched and deleted, CRDs too; and the group versions out of reach."""
         found: list[Resource] = []
+        stale: list[str] = []
         for path in ("/api", "/apis"):
             listing = await self._get(path, _DISCOVERY)
             for group in listing.get("items") or ():
-                found += _resources(group)
-        return found
+                _read_group(group, found, stale)
+        return found, stale
 
     async def _get(self, path: str, accept: str) -> Plain:
         session = await self._open()
@@ -168,18 +169,17 @@ class HttpTransport:
         return headers
 
 
-def _resources(group: Plain) -> list[Resource]:
-    """From a group of the aggregated discovery (apidiscovery.k8s.io/v2): each resource once, in the first version that has it."""
+def _read_group(group: Plain, found: list[Resource], stale: list[str]) -> None:
+    """A group of the aggregated discovery (apidiscovery.k8s.io/v2), its versions in order of preference."""
     group_name = group.get("metadata", {}).get("name") or ""
-    found: dict[str, Resource] = {}
     for version in group.get("versions") or ():
+        if version.get("freshness") == "Stale":
+            stale.append(f"{group_name}/{version['version']}" if group_name else version["version"])
         for each in version.get("resources") or ():
-            if {"list", "watch", "delete"} <= set(each.get("verbs") or ()) and each["resource"] not in found:
+            if {"list", "watch", "delete"} <= set(each.get("verbs") or ()):
                 kind = (each.get("responseKind") or {}).get("kind") or ""
-                found[each["resource"]] = Resource(
-                    group_name, version["version"], each["resource"], kind, each["scope"] == "Namespaced"
-                )
-    return list(found.values())
+                namespaced = each["scope"] == "Namespaced"
+                found.append(Resource(group_name, version["version"], each["resource"], kind, namespaced))
 
 
 def ssl_context(access: Access, certificate: tuple[bytes, bytes] | None) -> ssl.SSLContext:

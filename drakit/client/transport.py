@@ -104,5 +104,6 @@ class Transport(Protocol):
 class Discovering(Protocol):
     """A transport that can say what its server has. The embedded server has what the registry lists."""
 
-    async def discover(self) -> list[Any]:
-        """Resources (`client.resources.Resource`) that can be listed, watched and deleted."""
+    async def discover(self) -> tuple[list[Any], list[str]]:
+        """Resources (`client.resources.Resource`) that can be listed, watched and deleted, in every version, the preferred one
+        first; and the group versions whose server cannot be asked at present."""

@@ -5,14 +5,17 @@ It follows every resource that can be listed and deleted. What the graph does no
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
+from collections.abc import Callable
 from functools import partial
+from typing import Literal
 
 from drakit.api.errors import StatusError
 from drakit.client import Informer, Plain, Resource, model_of
 from drakit.client.client import Propagation
 from drakit.controllers.loop import Context, ControlLoop
-from drakit.controllers.objects import finalizers, uid
+from drakit.controllers.objects import finalizers, owners, uid
 from drakit.controllers.owners import FOREGROUND, ORPHAN, Coordinates, Graph, Item, coordinates
 from drakit.controllers.served import Served
 
@@ -21,6 +24,9 @@ __all__ = ["GarbageCollector"]
 _WORKERS = 20
 _ABSENT_LIMIT = 2000
 _REDISCOVER = 30.0
+_SYNC = 30.0  # how long caches may take before work begins without them
+_LOOK_AGAIN = 0.1
+_AT_ONCE = 50  # dependents that are orphaned at the same time
 _LOOKED_AT = ("ownerReferences", "finalizers", "deletionTimestamp", "uid")  # in an object's metadata
 _DISCOVER = "resources"  # the queue key for looking at what the server serves
 
@@ -36,6 +42,10 @@ class GarbageCollector:
         self._recorder = context.recorder(self.name)
         self._absent: OrderedDict[Coordinates, None] = OrderedDict()  # owners that the server does not have
         self._followed: dict[Resource, Informer[Plain]] = {}
+        self._unfollow: dict[Resource, Callable[[], None]] = {}
+        self._filling: list[Informer[Plain]] = []  # caches that do not know everything yet
+        self._patience = 0.0  # until when they are waited for
+        self._clock = context.clock
         self.loop = ControlLoop("garbage-collector", self.reconcile, context, workers=_WORKERS)
 
     async def run(self) -> None:
@@ -46,27 +56,51 @@ class GarbageCollector:
         if key == _DISCOVER:
             await self._discover()
             return _REDISCOVER
+        if self._half_blind():
+            return _LOOK_AGAIN  # dependents that are not known yet would be lost to an owner that goes
         item = self._graph.items.get(key)
         if item is None:
             return None
         if item.deleting and item.orphaning:
             await self._orphan(item)
         elif item.waiting:
-            await self._finish_foreground(item)
+            if not self._graph.blocked(item.uid):
+                await self._remove_finalizer(item, FOREGROUND)
         elif not item.deleting:
-            await self._judge(item)
+            return await self._judge(item)
         return None
+
+    def _half_blind(self) -> bool:
+        while self._filling and self._filling[-1].synced.is_set():
+            self._filling.pop()
+        return bool(self._filling) and self._clock.monotonic() < self._patience
 
     async def _discover(self) -> None:
         served = await self._served.collectable()
         for resource in served - self._followed.keys():
             informer = self._informers.plain(resource)
             self._followed[resource] = informer
-            informer.add_handler(partial(self._put, resource), partial(self._updated, resource), self._removed)
+            self._filling.append(informer)
+            self._patience = self._clock.monotonic() + _SYNC
+            self._unfollow[resource] = informer.add_handler(
+                partial(self._put, resource), partial(self._updated, resource), self._removed
+            )
         for resource in self._followed.keys() - served:
-            del self._followed[resource]
-            if model_of(resource) is None:  # a custom resource whose definition is gone
-                await self._informers.drop(resource)
+            if resource.api_version not in self._served.stale:
+                await self._forget(resource)
+
+    async def _forget(self, resource: Resource) -> None:
+        """A custom resource whose definition is gone, or another version: what is known of it is not news any more."""
+        informer = self._followed.pop(resource)
+        self._unfollow.pop(resource)()
+        for obj in informer.list():
+            known = self._graph.items.get(uid(obj))
+            if known is not None and known.resource == resource:
+                self._graph.remove(known.uid)
+                for dependent in self._graph.dependents(known.uid):
+                    self.loop.add(dependent.uid)
+        if model_of(resource) is None:
+            await self._informers.drop(resource)
 
     # What makes work.
 
@@ -85,7 +119,7 @@ class GarbageCollector:
                     self.loop.add(dependent.uid)
         elif item.owners and not item.deleting and self._graph.needs_look(item):
             self.loop.add(item.uid)
-        if old is not None and ((item.deleting and not old.deleting) or item.owners != old.owners):
+        if old is not None and item.owners != old.owners:
             self._wake_owners(old)
 
     def _check_references(self, item: Item) -> None:
@@ -107,13 +141,14 @@ class GarbageCollector:
     def _removed(self, obj: Plain) -> None:
         object_uid = uid(obj)
         item = self._graph.items.get(object_uid)
+        if item is None:
+            return
         self._graph.remove(object_uid)
-        if item is not None:
+        if self._graph.has_dependents(object_uid):
             self._remember_absent(item.coordinates)
-        for dependent in self._graph.dependents(object_uid):
-            self.loop.add(dependent.uid)
-        if item is not None:
-            self._wake_owners(item)
+            for dependent in self._graph.dependents(object_uid):
+                self.loop.add(dependent.uid)
+        self._wake_owners(item)
 
     def _wake_owners(self, item: Item) -> None:
         for reference in item.owners:
@@ -128,36 +163,36 @@ class GarbageCollector:
 
     # What is done.
 
-    async def _judge(self, item: Item) -> None:
+    async def _judge(self, item: Item) -> float | None:
         verdict = self._graph.judge(item, self._absent)
         if verdict.ask:
-            for reference in verdict.ask:
-                await self._look_up(item, reference)
+            may_change = [await self._look_up(item, reference) for reference in verdict.ask]
             verdict = self._graph.judge(item, self._absent)
-        if verdict.ask:
-            return  # they exist, and the watch will bring them
+            if verdict.ask:  # the watch will bring them; but it may miss one that is gone soon, or be of another kind
+                return _REDISCOVER if any(may_change) else None
         if verdict.drop:
-            patch = {
-                "metadata": {
-                    "uid": item.uid,
-                    "ownerReferences": [{"$patch": "delete", "uid": each} for each in verdict.drop],
-                }
-            }
-            await self._patch(item, patch)
+            await self._patch(item, [{"$patch": "delete", "uid": each} for each in verdict.drop])
         elif verdict.delete:
+            version = ""
+            if (known := self._cached(item)) is not None:
+                version = known["metadata"]["resourceVersion"]
             if verdict.unblock:
-                blocking = [{**each, "blockOwnerDeletion": False} for each in item.owners]
-                await self._patch(item, {"metadata": {"uid": item.uid, "ownerReferences": blocking}})
-            await self._delete(item, verdict.delete)
+                blocking = [
+                    {**each, "blockOwnerDeletion": False} for each in item.owners if each.get("blockOwnerDeletion")
+                ]
+                version = await self._patch(item, blocking) if blocking else version
+            await self._delete(item, verdict.delete, version)
+        return None
 
-    async def _look_up(self, item: Item, reference: Plain) -> None:
-        """Ask the server for an owner that no watch has brought (yet), or that is not where the reference says."""
+    async def _look_up(self, item: Item, reference: Plain) -> bool:
+        """Ask the server for an owner that no watch has brought (yet), or that is not where the reference says. False: nothing
+        that will ever be known decides."""
         resource = self._served.resource_of(reference["apiVersion"], reference["kind"])
         if resource is None:
-            return  # a kind nobody serves now: not ours to decide
+            return True  # a kind, or a version of it, that nobody serves now: not ours to decide
         namespace = item.namespace if resource.namespaced else ""
         if resource.namespaced and not namespace:
-            return  # a cluster-scoped object cannot belong to one in a namespace: nobody can tell which was meant
+            return False  # a cluster-scoped object cannot belong to one in a namespace: nobody can tell which was meant
         try:
             owner = await self._client.get_plain(resource, reference["name"], namespace=namespace)
         except StatusError as error:
@@ -165,35 +200,51 @@ class GarbageCollector:
                 raise
         else:
             if uid(owner) == reference["uid"]:
-                return
+                return True
         self._remember_absent(coordinates(reference, namespace))
+        return True
 
-    async def _delete(self, item: Item, propagation: Propagation) -> None:
+    def _cached(self, item: Item) -> Plain | None:
+        """The object that was judged."""
+        informer = self._followed.get(item.resource)
+        found = informer.get(f"{item.namespace}/{item.name}" if item.namespace else item.name) if informer else None
+        return found if found is not None and uid(found) == item.uid else None
+
+    async def _delete(self, item: Item, propagation: Propagation, version: str) -> None:
+        """Only the version that was judged: owners may have been added to a later one."""
         try:
             await self._client.delete(
-                item.resource, item.name, namespace=item.namespace, uid=item.uid, propagation=propagation
+                item.resource,
+                item.name,
+                namespace=item.namespace,
+                uid=item.uid,
+                resource_version=version,
+                propagation=propagation,
             )
+        except StatusError as error:
+            if error.code == 404:
+                return
+            if error.code != 409 or not version or not await self._as_judged(item):
+                raise
+            await self._delete(item, propagation, "")  # busy objects must not escape
+
+    async def _as_judged(self, item: Item) -> bool:
+        """Whether the object, in a version that we do not know, still has the owners that we know."""
+        try:
+            latest = await self._client.get_plain(item.resource, item.name, namespace=item.namespace)
         except StatusError as error:
             if error.code != 404:
                 raise
+            return False
+        return uid(latest) == item.uid and owners(latest) == item.owners
 
     async def _orphan(self, item: Item) -> None:
         """Take the owner out of its dependents, then let it go."""
-        for dependent in self._graph.dependents(item.uid):
-            await self._patch(
-                dependent,
-                {"metadata": {"uid": dependent.uid, "ownerReferences": [{"$patch": "delete", "uid": item.uid}]}},
-            )
+        dependents = self._graph.dependents(item.uid)
+        for start in range(0, len(dependents), _AT_ONCE):
+            some = dependents[start : start + _AT_ONCE]
+            await asyncio.gather(*(self._patch(each, [{"$patch": "delete", "uid": item.uid}]) for each in some))
         await self._remove_finalizer(item, ORPHAN)
-
-    async def _finish_foreground(self, item: Item) -> None:
-        blocking = self._graph.blocking(item.uid)
-        if not blocking:
-            await self._remove_finalizer(item, FOREGROUND)
-            return
-        for dependent in blocking:
-            if not dependent.deleting:
-                self.loop.add(dependent.uid)
 
     async def _remove_finalizer(self, item: Item, finalizer: str) -> None:
         try:
@@ -208,19 +259,35 @@ class GarbageCollector:
         metadata = {"uid": item.uid, "resourceVersion": obj["metadata"]["resourceVersion"], "finalizers": kept or None}
         await self._client.patch_plain(item.resource, item.name, {"metadata": metadata}, namespace=item.namespace)
 
-    async def _patch(self, item: Item, patch: Plain) -> None:
-        """Strategic where the kind knows it; custom resources take a merge patch of what is left."""
+    async def _patch(self, item: Item, references: list[Plain]) -> str:
+        """Change owner references; returns the new version, "" if the object is gone. Strategic where the kind knows it; custom
+        resources take a merge patch of all that is left."""
+        metadata: Plain = {"uid": item.uid, "ownerReferences": references}
         try:
-            await self._client.patch_plain(item.resource, item.name, patch, namespace=item.namespace, kind="strategic")
-        except StatusError as error:
-            if error.code == 415:
-                said = {entry["uid"]: entry for entry in patch["metadata"]["ownerReferences"]}
-                left = [said.get(owner["uid"], owner) for owner in item.owners]
+            try:
+                patched = await self._change(item, metadata, "strategic")
+            except StatusError as error:
+                if error.code != 415:
+                    raise
+                known = self._cached(item)
+                if known is None:
+                    return ""
+                said = {entry["uid"]: entry for entry in references}
+                left = [said.get(owner["uid"], owner) for owner in owners(known)]
                 left = [owner for owner in left if "$patch" not in owner]
-                merge = {"metadata": {"uid": item.uid, "ownerReferences": left or None}}
-                await self._client.patch_plain(item.resource, item.name, merge, namespace=item.namespace)
-            elif error.code != 404:
+                version = known["metadata"]["resourceVersion"]
+                metadata = {"uid": item.uid, "resourceVersion": version, "ownerReferences": left or None}
+                patched = await self._change(item, metadata, "merge")
+        except StatusError as error:
+            if error.code != 404:
                 raise
+            return ""
+        return str(patched["metadata"]["resourceVersion"])
+
+    async def _change(self, item: Item, metadata: Plain, kind: Literal["strategic", "merge"]) -> Plain:
+        return await self._client.patch_plain(
+            item.resource, item.name, {"metadata": metadata}, namespace=item.namespace, kind=kind
+        )
 
 
 def _reference(item: Item) -> Plain:

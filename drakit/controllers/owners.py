@@ -64,6 +64,7 @@ class Graph:
     def __init__(self) -> None:
         self.items: dict[str, Item] = {}
         self._dependents: dict[str, dict[str, None]] = {}  # owner UID -> UIDs, in order of arrival
+        self._blocking: dict[str, set[str]] = {}  # those that the owner's foreground deletion waits for
 
     def put(self, resource: Resource, obj: Plain) -> tuple[Item, Item | None]:
         """Take over an object's state; returns it and what was known before."""
@@ -77,6 +78,8 @@ class Graph:
                 self._unlink(old)
             for owner in new.owners:
                 self._dependents.setdefault(owner["uid"], {})[new.uid] = None
+                if owner.get("blockOwnerDeletion"):
+                    self._blocking.setdefault(owner["uid"], set()).add(new.uid)
         self.items[new.uid] = new
         return new, old
 
@@ -92,17 +95,21 @@ class Graph:
                 members.pop(item.uid, None)
                 if not members:
                     del self._dependents[owner["uid"]]
+            blocking = self._blocking.get(owner["uid"])
+            if blocking is not None:
+                blocking.discard(item.uid)
+                if not blocking:
+                    del self._blocking[owner["uid"]]
 
     def dependents(self, owner_uid: str) -> list[Item]:
         return [self.items[each] for each in self._dependents.get(owner_uid, ()) if each in self.items]
 
-    def blocking(self, owner_uid: str) -> list[Item]:
-        """Dependents that the owner's foreground deletion waits for."""
-        return [
-            item
-            for item in self.dependents(owner_uid)
-            if any(owner["uid"] == owner_uid and owner.get("blockOwnerDeletion") for owner in item.owners)
-        ]
+    def has_dependents(self, owner_uid: str) -> bool:
+        return owner_uid in self._dependents
+
+    def blocked(self, owner_uid: str) -> bool:
+        """Whether the owner's foreground deletion still waits for a dependent."""
+        return owner_uid in self._blocking
 
     def needs_look(self, item: Item) -> bool:
         """An owner is unknown, is not what the reference says, or waits for its dependents to go."""

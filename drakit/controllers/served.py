@@ -24,22 +24,34 @@ _IGNORED = {("", "events"), ("events.k8s.io", "events")}
 class Served:
     def __init__(self, client: Client, gates: FeatureGates) -> None:
         self._client = client
-        self._there: set[Resource] = set()
+        self._there: dict[tuple[str, str], Resource] = {}  # (group, plural) -> in the preferred version
+        self._versions: dict[tuple[str, str], set[str]] = {}  # (group, kind) -> all versions
         self._candidates = _of_registry(gates)
+        self.stale: list[str] = []  # group versions whose server could not be asked the last time
 
     async def collectable(self) -> set[Resource]:
         """Resources that can be listed, watched and deleted, without events."""
         return {each for each in await self.all() if (each.group, each.plural) not in _IGNORED}
 
     async def all(self) -> set[Resource]:
+        """Each in the preferred version."""
         transport = self._client.transport
         if isinstance(transport, Discovering):
-            self._there = set(await transport.discover())
+            self._there, self._versions = {}, {}
+            resources, self.stale = await transport.discover()
+            self._add(resources)
         else:
-            unknown = [resource for resource in self._candidates if resource not in self._there]
-            answers = await asyncio.gather(*(self._probe(resource) for resource in unknown))
-            self._there |= {resource for resource, there in zip(unknown, answers, strict=True) if there}
-        return set(self._there)
+            unknown = [each for each in self._candidates if (each[0].group, each[0].plural) not in self._there]
+            answers = await asyncio.gather(*(self._probe(each[0]) for each in unknown))
+            for versions, there in zip(unknown, answers, strict=True):
+                if there:
+                    self._add(versions)
+        return set(self._there.values())
+
+    def _add(self, resources: list[Resource]) -> None:
+        for each in resources:
+            self._there.setdefault((each.group, each.plural), each)
+            self._versions.setdefault((each.group, each.kind), set()).add(each.version)
 
     async def _probe(self, resource: Resource) -> bool:
         try:
@@ -51,17 +63,19 @@ class Served:
         return True
 
     def resource_of(self, api_version: str, kind: str) -> Resource | None:
-        """Whatever version an owner reference names: the one that the server prefers."""
-        group = api_version.rpartition("/")[0]
-        return next((each for each in self._there if each.group == group and each.kind == kind), None)
+        """What an owner reference names, in the version that the server prefers; None for a version that is not served."""
+        group, _, version = api_version.rpartition("/")
+        if version not in self._versions.get((group, kind), ()):
+            return None
+        return next((each for each in self._there.values() if each.group == group and each.kind == kind), None)
 
 
-def _of_registry(gates: FeatureGates) -> list[Resource]:
+def _of_registry(gates: FeatureGates) -> list[list[Resource]]:
+    """Each resource in all its versions, the preferred one first."""
     found = []
     for kind in registry.KINDS:
         versions = registry.served(kind, gates, registry.RuntimeConfig({"api/all": True}))
         if versions and set(kind.verbs) >= _NEEDED:
-            names = [version.name for version in versions]
-            version = kind.storage_version if kind.storage_version in names else names[0]
-            found.append(Resource(kind.group, version, kind.plural, kind.kind, kind.namespaced))
+            names = sorted((version.name for version in versions), key=lambda name: name != kind.storage_version)
+            found.append([Resource(kind.group, name, kind.plural, kind.kind, kind.namespaced) for name in names])
     return found

@@ -165,7 +165,9 @@ def test_the_mark_takes_the_place_of_an_earlier_one_and_keeps_its_date() -> None
         async with guarded(ALLOWS_ONE) as local:
             earlier = {"type": "DisruptionTarget", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
             conditions = [earlier, {"type": "Ready", "status": "True"}]
-            await local.patch("a", {"status": {"conditions": conditions}}, plural="pods", group="", subresource="status")
+            await local.patch(
+                "a", {"status": {"conditions": conditions}}, plural="pods", group="", subresource="status"
+            )
             await evict(local, "a")
             found = (await local.request("GET", "pods", "a", group="")).body["status"]["conditions"]
             assert [each["type"] for each in found] == ["DisruptionTarget", "Ready"]
@@ -180,9 +182,7 @@ def test_an_eviction_names_the_pod_of_its_url(metadata: dict[str, str]) -> None:
     async def scenario() -> None:
         async with guarded(ALLOWS_ONE) as local:
             with pytest.raises(StatusError, match="^name in URL does not match name in Eviction object$") as error:
-                await local.request(
-                    "POST", "pods", "a", group="", subresource="eviction", body={"metadata": metadata}
-                )
+                await local.request("POST", "pods", "a", group="", subresource="eviction", body={"metadata": metadata})
             assert error.value.code == 400
 
     run(scenario())

@@ -73,7 +73,9 @@ def test_discovery_finds_what_can_be_listed_watched_and_deleted(tmp_path: Path) 
     async def body(client: Client) -> None:
         transport = client.transport
         assert isinstance(transport, HttpTransport)
-        found = {(each.group, each.plural): each for each in await transport.discover()}
+        resources, stale = await transport.discover()
+        assert stale == []
+        found = {(each.group, each.plural): each for each in reversed(resources)}
         assert found["", "pods"].namespaced
         assert found["resource.k8s.io", "resourceclaims"].version == "v1"
         assert not found["resource.k8s.io", "resourceslices"].namespaced

@@ -261,6 +261,18 @@ async def _dependents(cluster: Cluster, n: int) -> None:
     await cluster.create(_config("lonely", owner=lonely))
 
 
+async def _held_dependents(cluster: Cluster, n: int) -> None:
+    """An owner that is deleted, and waits for n dependents that somebody holds."""
+    owner = await cluster.create(_config("waiting"))
+    for number in range(n):
+        held = _config(f"held-{number}", owner=owner)
+        held["metadata"]["finalizers"] = ["example.com/hold"]
+        held["metadata"]["ownerReferences"][0]["blockOwnerDeletion"] = True
+        await cluster.create(held)
+    await cluster.settle(1.0)
+    await cluster.delete(ConfigMap, "waiting", propagation="Foreground")
+
+
 async def _tainted_pods(cluster: Cluster, n: int) -> None:
     """A rule that n pods tolerate for long: they wait to be evicted."""
     seconds = [{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 3600}]
@@ -425,6 +437,10 @@ EVENTS: tuple[Event, ...] = (
         delete(ConfigMap, "kube-root-ca.crt", namespace="fresh-2"),
     ),
     Event(_GARBAGE, "one of n dependents is deleted", delete(ConfigMap, "dependent-7"), _dependents, 1.0, changes=False),
+    Event(
+        _GARBAGE, "one of n dependents that their owner waits for goes",
+        patch(ConfigMap, "held-7", {"metadata": {"finalizers": None}}), _held_dependents, 1.0, changes=False,
+    ),
     Event(_GARBAGE, "the owner of one is deleted", delete(ConfigMap, "lonely-owner"), None, 1.0),
     Event(_GARBAGE, "a pod reports", one_pod("app=other-1", _UNREADY), None, 1.0, changes=False),
     Event("namespace-controller", "a namespace with two objects is deleted", delete(Namespace, "space-1")),
