@@ -221,10 +221,20 @@ class Client:
         return answer
 
     async def delete_collection(
-        self, model: type[Any] | Resource, *, namespace: str | None = None, labels: str = "", fields: str = ""
+        self,
+        model: type[Any] | Resource,
+        *,
+        namespace: str | None = None,
+        labels: str = "",
+        fields: str = "",
+        propagation: Propagation = "",
     ) -> None:
         resource = model if isinstance(model, Resource) else resource_of(model)
-        await self.transport.request(_request("DELETE", resource, namespace, query=_selection(labels, fields)))
+        options: Plain | None = None
+        if propagation:
+            options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
+        query = _selection(labels, fields)
+        await self.transport.request(_request("DELETE", resource, namespace, query=query, body=options))
 
     async def watch(
         self,

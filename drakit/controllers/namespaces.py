@@ -43,6 +43,9 @@ class Leftovers:
     counts: Counter[str] = field(default_factory=Counter)  # resource.group -> objects
     held_by: Counter[str] = field(default_factory=Counter)  # finalizer -> objects
     failures: list[str] = field(default_factory=list)
+    stale: list[str] = field(
+        default_factory=list
+    )  # group versions that cannot be asked now: what they hold is not known
     pods: int = 0  # all else waits for them
 
 
@@ -50,8 +53,18 @@ def conditions(space: Plain, left: Leftovers, now: datetime) -> list[Plain]:
     """The five conditions that tell why a namespace is still there."""
     content = ", ".join(f"{resource} has {count} resource instances" for resource, count in sorted(left.counts.items()))
     held = ", ".join(f"{finalizer} in {count} resource instances" for finalizer, count in sorted(left.held_by.items()))
+    stale = ", ".join(f"{each}: stale GroupVersion discovery: {each}" for each in sorted(left.stale))
     entries = (
-        ("NamespaceDeletionDiscoveryFailure", "", "ResourcesDiscovered", "All resources successfully discovered", ""),
+        (
+            "NamespaceDeletionDiscoveryFailure",
+            f"Discovery failed for some groups, {len(left.stale)} failing: unable to retrieve the complete list of server APIs: "
+            + stale
+            if stale
+            else "",
+            "ResourcesDiscovered",
+            "All resources successfully discovered",
+            "DiscoveryFailed",
+        ),
         (
             "NamespaceDeletionGroupVersionParsingFailure",
             "",
@@ -124,21 +137,22 @@ class NamespaceController:
         new = conditions(space, left, self._clock.now())
         if new != (status(space).get("conditions") or []):
             space = await self._patch_status(space, {"conditions": new})
-        if left.counts or left.failures or left.pods:
+        if left.counts or left.failures or left.stale or left.pods:
             self._rounds[key] += 1
             return min(_FIRST_LOOK * (1 << min(self._rounds[key], 10)), _LAST_LOOK)
         await self._finalize(space)
         return None
 
     async def _delete_content(self, space: Plain) -> Leftovers:
-        left = Leftovers()
+        served = await self._served.all()
+        left = Leftovers(stale=self._served.stale)
         pods, held = await self._delete_resource(space, PODS, left)
         if pods:
             left.pods = len(pods)
             if not held and not self._may_be_ending(space, pods):
                 left.failures.append(_unexpected(space, PODS))
             return left
-        resources = [each for each in await self._served.all() if each.namespaced and each != PODS]
+        resources = [each for each in served if each.namespaced and each != PODS]
 
         async def delete(resource: Resource) -> None:
             remaining, held = await self._delete_resource(space, resource, left)
@@ -159,13 +173,27 @@ class NamespaceController:
         try:
             if not (await self._client.list_plain(resource, namespace=where, limit=1, pages=1)).items:
                 return [], Counter()
-            await self._client.delete_collection(resource, namespace=where)
+            await self._delete_all(resource, where)
             remaining = (await self._client.list_plain(resource, namespace=where)).items
         except StatusError as error:
             if error.code not in (404, 405):
                 left.failures.append(str(error))
             return [], Counter()
         return remaining, Counter(finalizer for obj in remaining for finalizer in finalizers(obj))
+
+    async def _delete_all(self, resource: Resource, where: str) -> None:
+        """Whatever the kind does by default: nothing in a namespace that goes outlives its owner."""
+        try:
+            await self._client.delete_collection(resource, namespace=where, propagation="Background")
+        except StatusError as error:
+            if error.code not in (404, 405):
+                raise
+            for obj in (await self._client.list_plain(resource, namespace=where)).items:  # only one by one
+                try:
+                    await self._client.delete(resource, name(obj), namespace=where, propagation="Background")
+                except StatusError as gone:
+                    if gone.code not in (404, 405):
+                        raise
 
     def _may_be_ending(self, space: Plain, pods: list[Plain]) -> bool:
         """Whether the longest time that a pod may take to end is not yet over."""

@@ -405,3 +405,17 @@ def test_namespace_that_others_still_hold_says_that_it_is_empty(play) -> None:
         assert {entry["status"] for entry in space["status"]["conditions"]} == {"False"}
 
     play(story, "namespace-controller")
+
+
+def test_namespace_takes_jobs_along_whose_pods_stay_by_default(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}})
+        job = make.job("j")
+        job["metadata"]["namespace"] = "ns"
+        await cluster.create(job)
+        await cluster.delete(Namespace, "ns")
+        await cluster.settle(10)
+        with pytest.raises(StatusError, match="not found"):
+            await cluster.get(Namespace, "ns")
+
+    play(story, "namespace-controller")
