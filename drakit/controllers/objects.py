@@ -147,11 +147,20 @@ def set_condition(conditions: Iterable[Plain], new: Plain, now: datetime) -> lis
 
 
 def conditions_patch(obj: Plain, entries: Iterable[Plain]) -> Plain:
-    """What a strategic patch of `status` says to set conditions where they stand, and new ones at the end."""
-    entries = list(entries)
+    """What a strategic patch of `status` says to set conditions where they stand, and new ones at the end.
+
+    As in `set_condition`, lastTransitionTime changes only with the status.
+    """
+    entries = [_since(entry, condition(obj, entry["type"])) for entry in entries]
     order = [entry["type"] for entry in status(obj).get("conditions") or ()]
     order += [entry["type"] for entry in entries if entry["type"] not in order]
     return {"$setElementOrder/conditions": [{"type": kind} for kind in order], "conditions": entries}
+
+
+def _since(new: Plain, known: Plain | None) -> Plain:
+    if known is None or known["status"] != new["status"] or not known.get("lastTransitionTime"):
+        return new
+    return {**new, "lastTransitionTime": known["lastTransitionTime"]}
 
 
 def status_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> Plain | None:

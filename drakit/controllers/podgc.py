@@ -58,11 +58,20 @@ class PodGarbageCollector:
         if not node:
             if deleting(pod):  # its workload may want to count it first, by what it was
                 self.loop.add_after(f"pod:{key_of(pod)}", _PERIOD)
-        elif node not in self._nodes and self._nodes.synced.is_set():
-            self.loop.add(f"node:{node}")
+        elif node not in self._nodes:
+            if self._nodes.synced.is_set():
+                self.loop.add(f"node:{node}")
+        elif self._lost(pod):
+            self.loop.add(f"pod:{key_of(pod)}")
+
+    def _lost(self, pod: Plain) -> bool:
+        """Told to stop on a node that is out of service: nobody there will."""
+        node = self._nodes.get(spec(pod).get("nodeName") or "")
+        return deleting(pod) and node is not None and _out_of_service(node)
 
     def _node_added(self, node: Plain) -> None:
         self._missing.pop(name(node), None)
+        self._node_updated(node, node)
 
     def _node_updated(self, _: Plain, node: Plain) -> None:
         if _out_of_service(node):
@@ -78,7 +87,7 @@ class PodGarbageCollector:
         kind, _, target = key.partition(":")
         if kind == "pod":
             pod = self._pods.get(target)
-            if pod is not None and deleting(pod) and not spec(pod).get("nodeName"):
+            if pod is not None and deleting(pod) and (not spec(pod).get("nodeName") or self._lost(pod)):
                 await self._end(pod)
             return None
         return await self._reconcile_node(target)
@@ -88,10 +97,7 @@ class PodGarbageCollector:
         pods = self._pods.by_index("node", node_name)
         if node is not None:
             self._missing.pop(node_name, None)
-            if _out_of_service(node):
-                for pod in pods:
-                    if deleting(pod):
-                        await self._end(pod)
+            await self._end_all([pod for pod in pods if self._lost(pod)])
             return None
         if not pods:
             self._missing.pop(node_name, None)
@@ -106,10 +112,20 @@ class PodGarbageCollector:
         except StatusError as error:
             if error.code != 404:
                 raise
-        for pod in pods:
-            await self._end(pod, "node no longer exists")
+        await self._end_all(pods, "node no longer exists")
         self._missing.pop(node_name, None)
         return None
+
+    async def _end_all(self, pods: list[Plain], cause: str = "") -> None:
+        """One that cannot be ended must not save those that come after it."""
+        failures: list[StatusError] = []
+        for pod in pods:
+            try:
+                await self._end(pod, cause)
+            except StatusError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
 
     async def _end(self, pod: Plain, cause: str = "") -> None:
         """Mark it failed where it had not finished, then delete it at once."""
@@ -143,8 +159,7 @@ class PodGarbageCollector:
         if self._threshold <= 0 or excess <= 0:
             return
         finished = sorted(self._pods.by_index("finished", "yes"), key=_gone_first)
-        for pod in finished[:excess]:
-            await self._end(pod)
+        await self._end_all(finished[:excess])
 
 
 def _gone_first(pod: Plain) -> tuple[bool, str, str]:

@@ -1,5 +1,7 @@
 """Garbage, namespaces, pods of dead nodes, slices, finished Jobs, service accounts."""
 
+import asyncio
+
 import pytest
 from lightkube.models.apps_v1 import Deployment, ReplicaSet
 from lightkube.models.batch_v1 import Job
@@ -8,7 +10,10 @@ from lightkube.models.resource_v1 import ResourceClaim, ResourceSlice
 
 from drakit.api.errors import StatusError
 from drakit.client import Plain
+from drakit.client.transport import Request
+from drakit.controllers.objects import conditions_patch
 from tests.controllers import objects as make
+from tests.controllers.between import Between
 from tests.controllers.cluster import Cluster
 from tests.controllers.kubelet import run_pods
 
@@ -419,3 +424,61 @@ def test_namespace_takes_jobs_along_whose_pods_stay_by_default(play) -> None:
             await cluster.get(Namespace, "ns")
 
     play(story, "namespace-controller")
+
+
+@pytest.mark.parametrize("order", ["taint-first", "pod-first", "both-before-the-controller"])
+def test_pod_that_is_deleted_on_a_node_out_of_service_ends(play, order: str) -> None:
+    async def story(cluster: Cluster) -> None:
+        taint = {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}
+        await cluster.create(make.node("n", ready="Unknown"))
+        await cluster.create(make.pod("p", nodeName="n", terminationGracePeriodSeconds=30))
+        await cluster.create(make.pod("other", nodeName="n", terminationGracePeriodSeconds=30))
+        await cluster.settle(1)
+        steps = [
+            cluster.patch(Node, "n", {"spec": {"taints": [taint]}}),
+            cluster.delete(Pod, "p"),
+        ]
+        if order == "both-before-the-controller":
+            await cluster.kill()
+        for step in steps if order == "taint-first" else reversed(steps):
+            await step
+            await cluster.settle(1)
+        if order == "both-before-the-controller":
+            await cluster.start()
+        await cluster.settle(1)
+        assert [each["metadata"]["name"] for each in await cluster.list(Pod)] == ["other"]
+
+    play(story, "pod-garbage-collector-controller")
+
+
+def test_pod_that_cannot_be_ended_does_not_save_the_others() -> None:
+    async def refuse(request: Request) -> None:
+        if request.method == "DELETE" and request.name == "a":
+            raise StatusError.forbidden("", "pods", "a", "a policy says so")
+
+    async def story() -> None:
+        collector = "pod-garbage-collector-controller"
+        async with Cluster([collector], wrap=lambda inner: Between(inner, refuse)) as cluster:
+            await cluster.create(make.node("n"))
+            for name in ("a", "b"):
+                await cluster.create(make.pod(name, nodeName="n"))
+            await cluster.settle(1)
+            await cluster.delete(Node, "n")
+            await cluster.settle(50)
+            assert [each["metadata"]["name"] for each in await cluster.list(Pod)] == ["a"]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("status", "date"),
+    [
+        pytest.param("True", "2026-01-01T00:00:00Z", id="as-it-was"),
+        pytest.param("False", "2026-02-02T00:00:00Z", id="turned"),
+    ],
+)
+def test_a_condition_keeps_its_date_as_long_as_its_status(status: str, date: str) -> None:
+    known = {"type": "DisruptionTarget", "status": status, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    new = {"type": "DisruptionTarget", "status": "True", "reason": "R", "lastTransitionTime": "2026-02-02T00:00:00Z"}
+    (entry,) = conditions_patch({"metadata": {"name": "p"}, "status": {"conditions": [known]}}, [new])["conditions"]
+    assert entry == {**new, "lastTransitionTime": date}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -13,31 +12,15 @@ from lightkube.models.core_v1 import Event as CoreEvent
 
 from drakit.api.gates import FeatureGates
 from drakit.client import Plain, Resource, resource_of
-from drakit.client.transport import Request, Response, Transport, WatchStream
+from drakit.client.transport import Request
 from drakit.clock import VirtualClock
 from drakit.controllers.served import Served
 from tests.controllers import objects as make
+from tests.controllers.between import Between, nothing
 from tests.controllers.cluster import Cluster
 from tests.controllers.test_cleanup import GARBAGE, config, configs
 
 GHOST = "11111111-1111-1111-1111-111111111111"
-
-
-class Between:
-    """A transport that does something before it passes a request on."""
-
-    def __init__(self, inner: Transport, before: Callable[[Request], Awaitable[None]]) -> None:
-        self._inner, self._before = inner, before
-
-    async def request(self, request: Request) -> Response:
-        await self._before(request)
-        return await self._inner.request(request)
-
-    def watch(self, request: Request) -> WatchStream:
-        return self._inner.watch(request)
-
-    async def close(self) -> None:
-        await self._inner.close()
 
 
 class Telling(Between):
@@ -47,10 +30,6 @@ class Telling(Between):
 
     async def discover(self) -> tuple[list[Resource], list[str]]:
         return self.kinds, []
-
-
-async def nothing(request: Request) -> None:
-    pass
 
 
 def owned_by(body: Plain, *owners: Plain, **fields: Any) -> Plain:

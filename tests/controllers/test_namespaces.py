@@ -12,8 +12,8 @@ from drakit.api.gates import FeatureGates
 from drakit.client import Resource
 from drakit.client.transport import Request
 from drakit.controllers.served import Served
+from tests.controllers.between import Between, nothing
 from tests.controllers.cluster import Cluster
-from tests.controllers.test_garbage import Between, nothing
 
 NAMESPACES = "namespace-controller"
 
