@@ -1,8 +1,8 @@
 """Node lifecycle: nodes that stop reporting become Unknown; conditions become taints; pods of dead nodes are marked not ready.
 
 Heartbeats are a Lease in kube-node-lease or the Ready condition; only our own clock measures how long nothing changed. Each node has its
-own timer, so a heartbeat costs one cache entry. NoExecute taints are put on at a bounded rate per zone, and not at all while every node
-of all zones is down: then it is more likely us who are cut off (pkg/controller/nodelifecycle).
+own timer, so a heartbeat costs one cache entry. NoExecute taints are put on at a bounded rate per zone (`node_zones`), and not at all while
+every node of all zones is down: then it is more likely us who are cut off (pkg/controller/nodelifecycle).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from lightkube.models.core_v1 import Node, Pod
 from drakit.api.errors import StatusError
 from drakit.client import resource_of
 from drakit.controllers.loop import Context, ControlLoop
+from drakit.controllers.node_zones import Zones, zone_of
 from drakit.controllers.objects import (
     Plain,
     condition,
@@ -25,14 +26,13 @@ from drakit.controllers.objects import (
     name,
     namespace,
     spec,
-    status,
     uid,
 )
 from drakit.controllers.rates import TokenBucket
 
 __all__ = ["NodeLifecycleController", "wanted_taints"]
 
-NODES, PODS = resource_of(Node), resource_of(Pod)
+NODES, PODS, LEASES = resource_of(Node), resource_of(Pod), resource_of(Lease)
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
@@ -42,12 +42,16 @@ _CONDITION_TAINTS = {
     "PIDPressure": "node.kubernetes.io/pid-pressure",
     "NetworkUnavailable": "node.kubernetes.io/network-unavailable",
 }
-_OURS = frozenset({NOT_READY, UNREACHABLE, UNSCHEDULABLE, *_CONDITION_TAINTS.values()})
+_EVICTING = {(NOT_READY, "NoExecute"): (UNREACHABLE, "NoExecute"), (UNREACHABLE, "NoExecute"): (NOT_READY, "NoExecute")}
+_OURS = {(key, "NoSchedule") for key in (NOT_READY, UNREACHABLE, UNSCHEDULABLE, *_CONDITION_TAINTS.values())} | {
+    *_EVICTING
+}
+_BETA_LABELS = {"kubernetes.io/os": "beta.kubernetes.io/os", "kubernetes.io/arch": "beta.kubernetes.io/arch"}
 _UNKNOWN_TYPES = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+_LEASES_IN = "kube-node-lease"
 _WORKERS = 8
 _GRACE = 50.0
 _STARTUP_GRACE = 60.0
-_EVICTIONS_PER_SECOND = 0.1
 _LOOK_AROUND = 5.0
 
 
@@ -78,11 +82,11 @@ class NodeLifecycleController:
         self._seen: dict[str, tuple[float, object]] = {}  # node -> when its heartbeat last changed, and to what
         self._buckets: dict[str, TokenBucket] = {}
         self._down: dict[str, float] = {}  # nodes that are not ready, and since when
+        self._zones = Zones()
         self._nodes = context.informers.plain(Node)
-        self._leases = context.informers.plain(Lease, namespace="kube-node-lease")
+        self._leases = context.informers.plain(Lease, namespace=_LEASES_IN)
         self._pods = context.informers.plain(Pod)
         self._pods.add_index("node", lambda pod: (spec(pod)["nodeName"],) if spec(pod).get("nodeName") else ())
-        self._nodes.add_index("zone", lambda node: (_zone(node),))
         self._nodes.add_handler(self._added, self._updated, self._removed)
         self._leases.add_handler(self._renewed, lambda _, lease: self._renewed(lease))
 
@@ -97,7 +101,9 @@ class NodeLifecycleController:
         self._recorder.event(_reference(node), "Normal", reason, f"Node {name(node)} event: {text.format(name(node))}")
 
     def _changed(self, node: Plain) -> None:
-        if is_true(node, "Ready"):
+        up = is_true(node, "Ready")
+        self._zones.put(name(node), node, up=up)
+        if up:
             self._down.pop(name(node), None)
         else:
             self._down.setdefault(name(node), self._clock.monotonic())
@@ -107,15 +113,14 @@ class NodeLifecycleController:
         before, after = _heartbeat(old), _heartbeat(new)
         if before != after:
             self._seen[name(new)] = (self._clock.monotonic(), self._seen.get(name(new), (0, None))[1])
-        if (wanted_taints(old), spec(old).get("taints")) != (wanted_taints(new), spec(new).get("taints")) or name(
-            new
-        ) not in self._seen:
+        if _looked_at(old) != _looked_at(new) or name(new) not in self._seen:
             self._changed(new)
 
     def _removed(self, node: Plain) -> None:
         self._tell(node, "RemovingNode", "Removing Node {} from Controller")
         self._seen.pop(name(node), None)
         self._down.pop(name(node), None)
+        self._zones.remove(name(node))
 
     def _renewed(self, lease: Plain) -> None:
         node_name = name(lease)
@@ -136,16 +141,33 @@ class NodeLifecycleController:
         grace = _GRACE if condition(node, "Ready") is not None else _STARTUP_GRACE
         left = last + grace - now
         if left <= 0 and (condition(node, "Ready") or {}).get("status") != "Unknown":
-            node = await self._mark_unknown(node)
+            if await self._is_alive(key):
+                left = grace
+            else:
+                node = await self._mark_unknown(node)
         wait = await self._taint(node)
         if (condition(node, "Ready") or {}).get(
             "status"
         ) == "Unknown":  # our word; a kubelet that says False speaks for its pods
             await self._mark_pods(node)
         waits = [seconds for seconds in (wait, left if left > 0 else None) if seconds is not None]
-        if name(node) in self._down and len(self._down) >= len(self._nodes):
+        if key in self._down and self._zones.all_down:
             waits.append(_LOOK_AROUND)
         return min(waits, default=grace)
+
+    async def _is_alive(self, key: str) -> bool:
+        """Whether the server knows of a heartbeat that our cache, which may be behind, does not."""
+        try:
+            lease = await self._client.get_plain(LEASES, key, namespace=_LEASES_IN)
+        except StatusError as error:
+            if error.code != 404:
+                raise
+            return False
+        moment = spec(lease).get("renewTime")
+        if moment == self._seen[key][1]:
+            return False
+        self._seen[key] = (self._clock.monotonic(), moment)
+        return True
 
     async def _mark_unknown(self, node: Plain) -> Plain:
         stamp = format_time(self._clock.now())
@@ -175,30 +197,36 @@ class NodeLifecycleController:
         return patched
 
     async def _taint(self, node: Plain) -> float | None:
-        """Bring our taints in line; NoExecute waits for its turn. Returns the seconds to wait."""
+        """Bring our taints and labels in line; NoExecute waits for its turn. Returns the seconds to wait."""
         present = spec(node).get("taints") or []
+        have = {(taint["key"], taint["effect"]) for taint in present} & _OURS
         wanted = wanted_taints(node)
-        if len(self._down) >= len(self._nodes):  # everything is down: more likely it is us who are cut off
-            wanted = [pair for pair in wanted if pair[1] != "NoExecute"]
-        have = {(taint["key"], taint["effect"]) for taint in present if taint["key"] in _OURS}
+        if condition(node, "Ready") is None:
+            wanted += [pair for pair in _EVICTING if pair in have]  # nobody has said anything yet
+        if self._zones.all_down:  # more likely it is us who are cut off
+            wanted = [pair for pair in wanted if pair not in _EVICTING]
         wait: float | None = None
-        for pair in [pair for pair in wanted if pair[1] == "NoExecute" and pair not in have]:
+        for pair in [pair for pair in wanted if pair in _EVICTING and have.isdisjoint((pair, _EVICTING[pair]))]:
             delay = self._may_evict(node)
             if delay > 0:
                 wanted.remove(pair)
                 wait = delay
-        if have == set(wanted):
-            return wait
-        stamp = format_time(self._clock.now())
-        kept = [taint for taint in present if taint["key"] not in _OURS or (taint["key"], taint["effect"]) in wanted]
-        new = [
-            {"key": key, "effect": effect, "timeAdded": stamp} for key, effect in wanted if (key, effect) not in have
-        ]
-        patch = {
-            "metadata": {"uid": uid(node), "resourceVersion": node["metadata"]["resourceVersion"]},
-            "spec": {"taints": [*kept, *new] or None},
-        }
-        self._nodes.observe(await self._client.patch_plain(NODES, name(node), patch))
+        patch: Plain = {}
+        if have != set(wanted):
+            stamp = format_time(self._clock.now())
+            kept = [each for each in present if (pair := (each["key"], each["effect"])) not in _OURS or pair in wanted]
+            new = [
+                {"key": key, "effect": effect, "timeAdded": stamp}
+                for key, effect in wanted
+                if (key, effect) not in have
+            ]
+            patch = {"spec": {"taints": [*kept, *new] or None}}
+        if missing := _missing_labels(node):
+            patch["metadata"] = {"labels": missing}
+        if patch:
+            version = node["metadata"]["resourceVersion"]
+            patch["metadata"] = {**patch.get("metadata", {}), "uid": uid(node), "resourceVersion": version}
+            self._nodes.observe(await self._client.patch_plain(NODES, name(node), patch))
         return wait
 
     def _may_evict(self, node: Plain) -> float:
@@ -206,7 +234,16 @@ class NodeLifecycleController:
         left = self._down.get(name(node), 0.0) + _LOOK_AROUND - self._clock.monotonic()
         if left > 0:
             return left  # see first whether the others are down too
-        bucket = self._buckets.setdefault(_zone(node), TokenBucket(self._clock, _EVICTIONS_PER_SECOND, 1))
+        zone = zone_of(node)
+        per_second = self._zones.per_second(zone)
+        if not per_second:
+            return _LOOK_AROUND
+        bucket = self._buckets.get(zone)
+        if bucket is None or bucket.per_second != per_second:
+            before, bucket = bucket, TokenBucket(self._clock, per_second, 1)
+            if before is not None and before.take() > 0:
+                bucket.take()  # another rate is no reason to start anew
+            self._buckets[zone] = bucket
         return bucket.take()
 
     async def _mark_pods(self, node: Plain) -> None:
@@ -230,8 +267,14 @@ class NodeLifecycleController:
         self._recorder.event(pod, "Warning", "NodeNotReady", "Node is not ready")
 
 
-def _zone(node: Plain) -> str:
-    return labels(node).get("topology.kubernetes.io/zone", "")
+def _missing_labels(node: Plain) -> dict[str, str]:
+    """The old names of labels have the values of the new ones."""
+    of = labels(node)
+    return {old: of[new] for new, old in _BETA_LABELS.items() if new in of and of.get(old) != of[new]}
+
+
+def _looked_at(node: Plain) -> object:
+    return (condition(node, "Ready") or {}).get("status"), wanted_taints(node), spec(node).get("taints"), labels(node)
 
 
 def _reference(node: Plain) -> Plain:
@@ -239,7 +282,6 @@ def _reference(node: Plain) -> Plain:
 
 
 def _heartbeat(node: Plain) -> object:
-    return [
-        (entry["type"], entry.get("status"), entry.get("lastHeartbeatTime"), entry.get("reason"))
-        for entry in status(node).get("conditions") or ()
-    ]
+    """Only the kubelet writes it: others that set conditions do not speak for the node."""
+    ready = condition(node, "Ready")
+    return ready is not None and (ready.get("lastHeartbeatTime"),)

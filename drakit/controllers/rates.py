@@ -11,15 +11,15 @@ _ROUNDING = 1e-6
 
 class TokenBucket:
     def __init__(self, clock: Clock, per_second: float, burst: int) -> None:
-        self._clock, self._per_second, self._burst = clock, per_second, burst
+        self._clock, self.per_second, self._burst = clock, per_second, burst
         self._tokens, self._at = float(burst), clock.monotonic()
 
     def take(self) -> float:
         """0 when there was a token; else the seconds until there is one."""
         now = self._clock.monotonic()
-        self._tokens = min(self._burst, self._tokens + (now - self._at) * self._per_second)
+        self._tokens = min(self._burst, self._tokens + (now - self._at) * self.per_second)
         self._at = now
         if self._tokens >= 1 - _ROUNDING:
             self._tokens -= 1
             return 0.0
-        return (1 - self._tokens) / self._per_second
+        return (1 - self._tokens) / self.per_second

@@ -1,3 +1,5 @@
+import asyncio
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -6,9 +8,12 @@ from lightkube.models.core_v1 import Event, Node, Pod
 
 from drakit.api.errors import StatusError
 from drakit.client import Plain
+from drakit.client.transport import Request, WatchItem, WatchStream
 from drakit.controllers.node_taints import evicted_in
+from drakit.controllers.node_zones import Zones, zone_of
 from drakit.controllers.nodes import wanted_taints
 from tests.controllers import objects as make
+from tests.controllers.between import Between, nothing
 from tests.controllers.cluster import Cluster
 from tests.controllers.kubelet import run_pods
 
@@ -119,21 +124,179 @@ def test_when_everything_is_down_nobody_is_driven_away(play) -> None:
     play(story, NODES)
 
 
+EVICTING = ("unreachable", "NoExecute")
+
+
+async def emptied(cluster: Cluster) -> int:
+    """Nodes that pods are driven away from."""
+    return sum([EVICTING in await taints(cluster, node["metadata"]["name"]) for node in await cluster.list(Node)])
+
+
 def test_dead_nodes_are_emptied_one_by_one(play) -> None:
     async def story(cluster: Cluster) -> None:
-        for name in ("n1", "n2", "n3", "n4"):
+        for name in ("n1", "n2", "n3", "n4", "n5", "n6"):
             await cluster.create(make.node(name))
-        await live(cluster, 60, "n4")
+        alive = ("n4", "n5", "n6")
+        await live(cluster, 60, *alive)
         counts = []
         for _ in range(4):
-            counts.append(
-                sum([("unreachable", "NoExecute") in await taints(cluster, name) for name in ("n1", "n2", "n3")])
-            )
-            await live(cluster, 10, "n4")
-        assert counts[0] < 3
-        assert counts[-1] == 3
+            counts.append(await emptied(cluster))
+            await live(cluster, 10, *alive)
+        assert counts == [1, 2, 3, 3]
 
     play(story, NODES)
+
+
+def test_while_most_nodes_of_a_small_zone_are_down_nobody_is_driven_away_there(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        for number in range(4):
+            await cluster.create(make.node(f"a{number}", labels={"topology.kubernetes.io/zone": "a"}))
+            await cluster.create(make.node(f"b{number}", labels={"topology.kubernetes.io/zone": "b"}))
+        alive = ("a0", "b0", "b1", "b2")
+        await live(cluster, 100, *alive)
+        assert await taints(cluster, "a1") == {("unreachable", "NoSchedule")}
+        assert await emptied(cluster) == 1
+        assert EVICTING in await taints(cluster, "b3")
+        await live(cluster, 60, *alive, "a1")
+        await cluster.patch(Node, "a1", {"status": {"conditions": [READY_NOW]}}, subresource="status")
+        await live(cluster, 60, *alive, "a1")
+        assert await emptied(cluster) == 3  # two of four are down: not most
+
+    play(story, NODES)
+
+
+READY_NOW = {"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-02-02T00:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("up", "down", "per_second", "all_down"),
+    [
+        pytest.param(10, 0, 0.1, False, id="all-up"),
+        pytest.param(7, 3, 0.1, False, id="some-down"),
+        pytest.param(1, 2, 0.1, False, id="two-are-not-many"),
+        pytest.param(1, 3, 0.0, False, id="most-of-a-small-zone"),
+        pytest.param(5, 6, 0.1, False, id="less-than-55-percent"),
+        pytest.param(4, 5, 0.0, False, id="more-than-55-percent"),
+        pytest.param(22, 28, 0.0, False, id="fifty-are-small"),
+        pytest.param(22, 29, 0.01, False, id="most-of-a-large-zone"),
+        pytest.param(0, 3, 0.1, True, id="all-down"),
+    ],
+)
+def test_how_fast_nodes_may_be_emptied(up: int, down: int, per_second: float, all_down: bool) -> None:
+    zones = Zones()
+    for number in range(up + down):
+        zones.put(f"n{number}", make.node(f"n{number}"), up=number < up)
+    assert (zones.per_second(""), zones.all_down) == (per_second, all_down)
+    for number in range(up + down):
+        zones.put(f"n{number}", make.node(f"n{number}", labels={"node.kubernetes.io/exclude-disruption": ""}), up=False)
+    assert (zones.per_second(""), zones.all_down) == (0.1, False)
+
+
+@pytest.mark.parametrize(
+    ("labels", "zone"),
+    [
+        pytest.param({}, "", id="none"),
+        pytest.param({"topology.kubernetes.io/zone": "z"}, ":\0:z", id="zone"),
+        pytest.param({"topology.kubernetes.io/zone": "z", "topology.kubernetes.io/region": "r"}, "r:\0:z", id="both"),
+        pytest.param(
+            {"topology.kubernetes.io/zone": "z", "failure-domain.beta.kubernetes.io/zone": "y"},
+            ":\0:y",
+            id="beta-first",
+        ),
+    ],
+)
+def test_a_zone_is_one_of_its_region(labels: dict[str, str], zone: str) -> None:
+    assert zone_of(make.node("n", labels=labels)) == zone
+
+
+def test_a_node_that_falls_silent_after_it_was_not_ready_does_not_let_its_pods_come_back(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        for name in ("n1", "n2", "n3", "n4"):
+            await cluster.create(make.node(name, ready="False" if name in ("n1", "n2") else "True"))
+        await live(cluster, 20, "n1", "n2", "n3", "n4")
+        expected = {("not-ready", "NoExecute"), ("not-ready", "NoSchedule")}
+        assert await taints(cluster, "n1") == await taints(cluster, "n2") == expected
+        seen = set()
+        for _ in range(70):
+            await cluster.settle(1)
+            for name in ("n3", "n4"):
+                await renew(cluster, name)
+            for name in ("n1", "n2"):
+                seen.add(frozenset(key for key, effect in await taints(cluster, name) if effect == "NoExecute"))
+        assert seen == {frozenset({"not-ready"}), frozenset({"unreachable"})}  # one or the other, at every moment
+
+    play(story, NODES)
+
+
+def test_taints_and_labels_that_are_not_ours_stay(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        node = make.node("n", labels={"kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64"})
+        node["metadata"]["labels"]["beta.kubernetes.io/arch"] = "amd64"
+        theirs = [
+            {"key": "node.kubernetes.io/unschedulable", "effect": "NoExecute"},
+            {"key": "node.kubernetes.io/memory-pressure", "effect": "PreferNoSchedule"},
+            {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"},
+        ]
+        node["spec"] = {"taints": [*theirs, {"key": "node.kubernetes.io/disk-pressure", "effect": "NoSchedule"}]}
+        await cluster.create(node)
+        await cluster.settle(1)
+        found = await cluster.get(Node, "n")
+        assert found["spec"]["taints"] == theirs
+        assert found["metadata"]["labels"] == {
+            "kubernetes.io/os": "linux",
+            "beta.kubernetes.io/os": "linux",
+            "kubernetes.io/arch": "arm64",
+            "beta.kubernetes.io/arch": "arm64",
+        }
+
+    play(story, NODES)
+
+
+def test_conditions_of_others_are_no_heartbeat(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        for name in ("n1", "n2"):
+            await cluster.create(make.node(name))
+        for number in range(12):
+            stamp = cluster.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+            condition = {"type": "KernelDeadlock", "status": "False", "reason": str(number), "lastHeartbeatTime": stamp}
+            kept = [
+                each
+                for each in (await cluster.get(Node, "n1"))["status"]["conditions"]
+                if each["type"] != "KernelDeadlock"
+            ]
+            await cluster.patch(Node, "n1", {"status": {"conditions": [*kept, condition]}}, subresource="status")
+            await live(cluster, 10, "n2")
+        ready = next(
+            each for each in (await cluster.get(Node, "n1"))["status"]["conditions"] if each["type"] == "Ready"
+        )
+        assert ready["status"] == "Unknown"
+
+    play(story, NODES)
+
+
+def test_a_cache_that_is_behind_does_not_make_nodes_unknown() -> None:
+    class Deaf(Between):
+        """Events of leases do not come through."""
+
+        def watch(self, request: Request) -> WatchStream:
+            stream = super().watch(request)
+            return silence() if request.plural == "leases" else stream
+
+    async def silence() -> AsyncIterator[WatchItem]:
+        await asyncio.Event().wait()
+        yield "", {}
+
+    async def story() -> None:
+        async with Cluster([NODES], wrap=lambda inner: Deaf(inner, nothing)) as cluster:
+            for name in ("n1", "n2"):
+                await cluster.create(make.node(name))
+            await live(cluster, 200, "n1")
+            states = {
+                node["metadata"]["name"]: node["status"]["conditions"][0]["status"] for node in await cluster.list(Node)
+            }
+            assert states == {"n1": "True", "n2": "Unknown"}
+
+    asyncio.run(story())
 
 
 @pytest.mark.parametrize(
