@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from lightkube.models.core_v1 import Node, Pod, Taint, Toleration
 
@@ -15,7 +15,7 @@ from drakit.scheduler.selectors import tolerates
 __all__ = ["NodeTaintController", "evicted_in"]
 
 _WORKERS = 8
-_SLACK = timedelta(seconds=0.1)  # what rounding makes of a date
+_SLACK = 0.1  # seconds: what rounding makes of a date
 
 
 def evicted_in(pod: Plain, taints: list[Plain], now: datetime) -> float | None:
@@ -35,7 +35,10 @@ def evicted_in(pod: Plain, taints: list[Plain], now: datetime) -> float | None:
         if first.tolerationSeconds is not None:
             since = parse_time(plain["timeAdded"]) if plain.get("timeAdded") else now
             since = max(since, bound) if bound is not None else since
-            waits.append(max(0.0, first.tolerationSeconds - (now - since).total_seconds()))
+            passed = max(
+                0.0, (now - since).total_seconds()
+            )  # clocks may disagree; nobody may stay for longer than asked
+            waits.append(max(0.0, first.tolerationSeconds - passed))
     return min(waits, default=None)
 
 
@@ -53,7 +56,9 @@ class NodeTaintController:
         self._client, self._clock = context.client, context.clock
         self._recorder = context.recorder(self.name)
         self.loop = ControlLoop("taint_eviction", self.reconcile, context, workers=_WORKERS)
-        self._marked: dict[str, datetime] = {}  # UIDs of pods that wait for their eviction, and when that is
+        self._marked: dict[
+            str, float
+        ] = {}  # UIDs of pods that wait for their eviction, and when that is, on our own clock
         self._deletions = context.metrics.counter(
             "taint_eviction_controller_pod_deletions_total",
             "Total number of Pods deleted by TaintEvictionController since its start",
@@ -67,7 +72,7 @@ class NodeTaintController:
         await self.loop.run()
 
     def _node_added(self, node: Plain) -> None:
-        if _evicting(node):
+        if _evicting(node) or self._marked:  # made anew, a node may be without the taints that pods waited for
             self._enqueue_pods(node)
 
     def _node_updated(self, old: Plain, new: Plain) -> None:
@@ -84,7 +89,11 @@ class NodeTaintController:
             self.loop.add(key_of(pod))
 
     def _pod_removed(self, pod: Plain) -> None:
-        self._marked.pop(uid(pod), None)
+        if self._marked.pop(uid(pod), 0.0) - self._clock.monotonic() > _SLACK:
+            self._tell_cancelled(pod)
+
+    def _tell_cancelled(self, pod: Plain) -> None:
+        self._recorder.event(pod, "Normal", "TaintManagerEviction", f"Cancelling deletion of Pod {key_of(pod)}")
 
     def _pod_updated(self, old: Plain, new: Plain) -> None:
         if (spec(old).get("nodeName"), spec(old).get("tolerations")) != (
@@ -97,29 +106,35 @@ class NodeTaintController:
         pod = self._pods.get(key)
         if pod is None or deleting(pod):
             return None
-        node = self._nodes.get(spec(pod).get("nodeName") or "")
-        taints = _evicting(node) if node is not None else []
-        now = self._clock.now()
-        wait = evicted_in(pod, taints, now) if taints else None
-        due = self._marked.get(uid(pod))
+        now, due = self._clock.monotonic(), self._marked.get(uid(pod))
+        wait = self._wait(pod)
         if wait:
             # As long as all taints are tolerated the first date stands, whatever taints come after.
-            due = self._marked.setdefault(uid(pod), now + timedelta(seconds=wait))
+            due = self._marked.setdefault(uid(pod), now + wait)
             if due > now:
-                return (due - now).total_seconds()
+                return due - now
         elif due is not None and due - now > _SLACK:
-            self._recorder.event(pod, "Normal", "TaintManagerEviction", f"Cancelling deletion of Pod {key}")
+            self._tell_cancelled(pod)
         if wait is None:
             self._marked.pop(uid(pod), None)
             return None
         self._recorder.event(pod, "Normal", "TaintManagerEviction", f"Marking for deletion Pod {key}")
-        stamp = format_time(now)
+        stamp = format_time(self._clock.now())
         if await evict_pod(
             self._client, pod, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", stamp
         ):
             self._deletions.inc()
         self._marked.pop(uid(pod), None)
         return None
+
+    def _wait(self, pod: Plain) -> float | None:
+        """Seconds until the pod has to leave; None when it may stay."""
+        node = self._nodes.get(spec(pod).get("nodeName") or "")
+        if node is not None:
+            taints = _evicting(node)
+            return evicted_in(pod, taints, self._clock.now()) if taints else None
+        due = self._marked.get(uid(pod))  # a node that is gone takes no taints back
+        return None if due is None else max(0.0, due - self._clock.monotonic())
 
 
 def _evicting(node: Plain) -> list[Plain]:

@@ -453,3 +453,75 @@ def test_another_tolerated_taint_does_not_move_the_date_but_one_that_is_not_does
         assert not await cluster.list(Pod)
 
     play(story, TAINTS)
+
+
+UNREACHABLE = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}
+
+
+async def waiting_pod(cluster: Cluster) -> None:
+    """It may stay on its tainted node for 30 s."""
+    await cluster.create(make.node("n"))
+    await cluster.create(make.pod("p", nodeName="n", tolerations=[{**UNREACHABLE, "tolerationSeconds": 30}]))
+    await cluster.patch(Node, "n", {"spec": {"taints": [UNREACHABLE]}})
+    await cluster.settle(10)
+
+
+async def told(cluster: Cluster) -> list[str]:
+    return [event["message"] for event in await cluster.list(Event) if event["reason"] == "TaintManagerEviction"]
+
+
+def test_a_pod_leaves_on_its_date_though_its_node_is_gone(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await waiting_pod(cluster)
+        await cluster.delete(Node, "n")
+        await cluster.settle(15)
+        assert len(await cluster.list(Pod)) == 1
+        await cluster.settle(10)
+        assert await cluster.list(Pod) == []
+        assert await told(cluster) == ["Marking for deletion Pod default/p"]
+
+    play(story, TAINTS)
+
+
+def test_a_pod_stays_when_its_node_is_made_anew_without_the_taint(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await waiting_pod(cluster)
+        await cluster.delete(Node, "n")
+        await cluster.settle(1)
+        await cluster.create(make.node("n"))
+        await cluster.settle(60)
+        assert len(await cluster.list(Pod)) == 1
+        assert await told(cluster) == ["Cancelling deletion of Pod default/p"]
+
+    play(story, TAINTS)
+
+
+def test_a_pod_that_somebody_else_deletes_is_not_waited_for(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await waiting_pod(cluster)
+        await cluster.delete(Pod, "p", grace_seconds=0)
+        await cluster.settle(60)
+        assert await told(cluster) == ["Cancelling deletion of Pod default/p"]
+
+    play(story, TAINTS)
+
+
+def test_a_taint_from_the_future_lets_nobody_stay_for_longer() -> None:
+    taint = {**UNREACHABLE, "timeAdded": "2026-01-01T05:00:00Z"}
+    pod = make.pod("p", tolerations=[{**UNREACHABLE, "tolerationSeconds": 30}])
+    assert evicted_in(pod, [taint], NOW) == 30.0
+
+
+def test_a_taint_that_comes_and_goes_evicts_only_who_does_not_tolerate_it_for_long_enough(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await waiting_pod(cluster)
+        for _ in range(6):
+            await cluster.patch(Node, "n", {"spec": {"taints": None}})
+            await cluster.settle(1)
+            await cluster.patch(Node, "n", {"spec": {"taints": [UNREACHABLE]}})
+            await cluster.settle(25)
+        assert len(await cluster.list(Pod)) == 1
+        await cluster.settle(6)
+        assert await cluster.list(Pod) == []
+
+    play(story, TAINTS)
