@@ -100,11 +100,22 @@ class DisruptionController:
         for pair in (f"{where}/", *(f"{where}/{label}={value}" for label, value in of.items())):
             yield from self._budgets.by_index("label", pair)
 
+    def _tell_of_several(self, pod: Plain) -> None:
+        """The eviction API refuses a pod that is under several budgets."""
+        over = [
+            each for each in self._around(namespace(pod), labels(pod)) if name(pod) in self._covered[uid(each)].healthy
+        ]
+        if len(over) > 1:
+            pair = f'"{namespace(pod)}"/"{name(pod)}"'
+            text = f'Pod {pair} matches multiple PodDisruptionBudgets.  Chose "{name(over[0])}" arbitrarily.'
+            self._recorder.event(pod, "Warning", "MultiplePodDisruptionBudgets", text)
+
     def _pod_changed(self, pod: Plain) -> None:
         if decisions.stale_in(pod, self._clock.now()) is not None:
             self.loop.add(f"pod:{key_of(pod)}")
         if len(self._budgets):
             self._put(pod, self._around(namespace(pod), labels(pod)))
+            self._tell_of_several(pod)
 
     def _put(self, pod: Plain, budgets: Iterable[Plain]) -> None:
         for budget in budgets:
@@ -117,7 +128,10 @@ class DisruptionController:
         self._pod_changed(new)
 
     def _pod_removed(self, pod: Plain) -> None:
-        for budget in self._around(namespace(pod), labels(pod)) if len(self._budgets) else ():
+        if not len(self._budgets):
+            return
+        self._tell_of_several(pod)
+        for budget in self._around(namespace(pod), labels(pod)):
             if self._covered[uid(budget)].remove(pod):
                 self.loop.add_after(key_of(budget), _BATCH)
 
@@ -148,19 +162,22 @@ class DisruptionController:
 
     async def _scale_of(self, where: str, owner: Owner) -> tuple[str, int] | None:
         """The UID and wanted size of the workload behind pods; None when it is gone."""
-        informer = self._scales.get(owner.kind) if owner.apiVersion.startswith("apps/") else None
-        if informer is None:
+        workload = self._workload(where, owner) if owner.apiVersion.startswith("apps/") else None
+        if workload is None:
             return await self._asked_scale(where, owner)
-        workload = informer.get(f"{where}/{owner.name}")
+        return uid(workload), int(spec(workload).get("replicas", 1))
+
+    def _workload(self, where: str, owner: Owner) -> Plain | None:
+        """What our caches know of it; for a ReplicaSet of a Deployment, the Deployment."""
+        informer = self._scales.get(owner.kind)
+        workload = informer.get(f"{where}/{owner.name}") if informer is not None else None
         if workload is None or uid(workload) != owner.uid:
             return None
         above = controller_of(workload)
-        if owner.kind == "ReplicaSet" and same_owner(above, "Deployment", "apps"):
-            assert above is not None
-            workload = self._scales["Deployment"].get(f"{where}/{above['name']}")
-            if workload is None or uid(workload) != above["uid"]:
-                return None
-        return uid(workload), int(spec(workload).get("replicas", 1))
+        if owner.kind != "ReplicaSet" or above is None or not same_owner(above, "Deployment", "apps"):
+            return workload
+        workload = self._scales["Deployment"].get(f"{where}/{above['name']}")
+        return workload if workload is not None and uid(workload) == above["uid"] else None
 
     async def _asked_scale(self, where: str, owner: Owner) -> tuple[str, int] | None:
         """Of any kind that has a scale: only the server knows."""
@@ -200,10 +217,12 @@ class DisruptionController:
             self._recorder.event(budget, "Normal", "NoPods", "No matching pods found")
         try:
             scale = await self._scale(budget, covered) if decisions.needs_scale(budget) else 0
-        except _NoScale as error:
+        except (_NoScale, StatusError) as error:
             text = f"Failed to calculate the number of expected pods: {error}"
             self._recorder.event(budget, "Warning", "CalculateExpectedPodCountFailed", text)
             await self._write(budget, decisions.failed_status(budget, str(error), now))
+            if isinstance(error, StatusError):
+                raise  # it may pass; until then nothing may go
             return None
         counted = decisions.measure(
             budget,
@@ -212,6 +231,10 @@ class DisruptionController:
             lambda pod: (found := self._pods.get(f"{where}/{pod}")) is None or deleting(found),
             now,
         )
+        for overdue in counted.overdue:
+            if (pod := self._pods.get(f"{where}/{overdue}")) is not None:
+                text = f"Pod was expected by PDB {where}/{where} to be deleted but it wasn't"  # as Kubernetes words it
+                self._recorder.event(pod, "Warning", "NotDeleted", text)
         await self._write(budget, decisions.next_status(budget, counted, now))
         return counted.recheck
 

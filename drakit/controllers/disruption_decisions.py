@@ -112,6 +112,7 @@ class Budget:
     healthy: int
     disrupted: dict[str, str]  # pod -> when its eviction was granted
     recheck: float | None
+    overdue: list[str]  # pods whose eviction was granted, but that are still there
 
 
 def needs_scale(budget: Plain) -> bool:
@@ -131,13 +132,18 @@ def measure(budget: Plain, covered: Covered, scale: int, ending: Callable[[str],
         expected, desired = len(covered.healthy), int(lowest)
     disrupted: dict[str, str] = {}
     waits: list[float] = []
+    overdue: list[str] = []
     for pod, moment in (status(budget).get("disruptedPods") or {}).items():
         left = (parse_time(moment) + _DELETION_TIMEOUT - now).total_seconds()
-        if pod in covered.healthy and not ending(pod) and left > 0:
+        if pod not in covered.healthy or ending(pod):
+            continue
+        if left > 0:
             disrupted[pod] = moment
             waits.append(left)
+        else:
+            overdue.append(pod)
     healthy = covered.healthy_count - sum(covered.healthy[pod] for pod in disrupted)
-    return Budget(expected, desired, healthy, disrupted, min(waits, default=None))
+    return Budget(expected, desired, healthy, disrupted, min(waits, default=None), overdue)
 
 
 def next_status(budget: Plain, counted: Budget, now: datetime) -> Plain:

@@ -1,12 +1,17 @@
 """Quotas and disruption budgets."""
 
+import asyncio
+
 import pytest
 from lightkube.models.core_v1 import Event, Pod, ResourceQuota
 from lightkube.models.policy_v1 import PodDisruptionBudget
 
 from drakit.api import quotas
+from drakit.api.errors import StatusError
 from drakit.client import Plain
+from drakit.client.transport import Request
 from tests.controllers import objects as make
+from tests.controllers.between import Between
 from tests.controllers.cluster import Cluster
 from tests.controllers.kubelet import run_pods
 
@@ -134,8 +139,84 @@ def test_granted_eviction_counts_until_the_pod_is_gone(play) -> None:
         status = (await cluster.get(PodDisruptionBudget, "b"))["status"]
         assert status["currentHealthy"] == 3
         assert not status.get("disruptedPods")
+        text = (
+            "Pod was expected by PDB default/default to be deleted but it wasn't"  # the name is lost in Kubernetes too
+        )
+        assert _events(await cluster.list(Event), "NotDeleted") == [text]
 
     play(story, "disruption-controller", "replicaset-controller")
+
+
+def test_a_pod_under_two_budgets_is_told(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        for name in ("a", "b"):
+            await cluster.create({**budget(minAvailable=1), "metadata": {"name": name}})
+        await cluster.create(
+            {**budget(minAvailable=1), "metadata": {"name": "c"}, "spec": {**_JOB_PODS, "minAvailable": 1}}
+        )
+        await cluster.settle(1)
+        await cluster.create(make.pod("lonely", labels={"app": "rs"}))
+        await cluster.create(make.pod("other", labels={"job-name": "j"}))
+        await cluster.settle(1)
+        text = 'Pod "default"/"lonely" matches multiple PodDisruptionBudgets.  Chose "a" arbitrarily.'
+        assert _events(await cluster.list(Event), "MultiplePodDisruptionBudgets") == [text]
+
+    play(story, "disruption-controller")
+
+
+def test_a_set_whose_deployment_is_gone_is_asked_itself(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        gone = {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "name": "d",
+            "uid": "11111111-1111-1111-1111-111111111111",
+            "controller": True,
+        }
+        workload = make.workload("ReplicaSet", "rs", replicas=4)
+        workload["metadata"]["ownerReferences"] = [gone]
+        await cluster.create(workload)
+        await cluster.create(budget(maxUnavailable=1))
+        await cluster.settle(1)
+        await run_pods(cluster)
+        await cluster.settle(1)
+        status = (await cluster.get(PodDisruptionBudget, "b"))["status"]
+        assert (status["expectedPods"], status["disruptionsAllowed"]) == (4, 1)
+
+    play(story, "disruption-controller", "replicaset-controller")
+
+
+def test_nothing_may_go_while_the_scale_cannot_be_asked() -> None:
+    refused = True
+
+    async def refuse(request: Request) -> None:
+        if request.subresource == "scale" and refused:
+            raise StatusError.unavailable("not now")
+
+    async def story() -> None:
+        nonlocal refused
+        wanted = ["disruption-controller", "replicaset-controller"]
+        async with Cluster(wanted, wrap=lambda inner: Between(inner, refuse)) as cluster:
+            await cluster.create(make.workload("ReplicaSet", "rs", replicas=2))
+            await cluster.create({**budget(maxUnavailable=1), "spec": {"selector": {}, "maxUnavailable": 1}})
+            await cluster.settle(1)
+            await run_pods(cluster)
+            await cluster.settle(1)
+            assert (await cluster.get(PodDisruptionBudget, "b"))["status"]["disruptionsAllowed"] == 1
+            unknown = {"name": "x", "uid": "11111111-1111-1111-1111-111111111111", "controller": True}
+            stray = make.pod("stray")
+            stray["metadata"]["ownerReferences"] = [{"apiVersion": "apps/v1", "kind": "Deployment", **unknown}]
+            await cluster.create(stray)
+            await cluster.settle(1)
+            status = (await cluster.get(PodDisruptionBudget, "b"))["status"]
+            assert status["disruptionsAllowed"] == 0
+            assert [(each["reason"], each["message"]) for each in status["conditions"]] == [("SyncFailed", "not now")]
+            refused = False
+            await cluster.delete(Pod, "stray", grace_seconds=0)
+            await cluster.settle(2)
+            assert (await cluster.get(PodDisruptionBudget, "b"))["status"]["disruptionsAllowed"] == 1
+
+    asyncio.run(story())
 
 
 def _events(events: list[Plain], reason: str) -> list[str]:
