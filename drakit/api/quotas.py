@@ -6,6 +6,7 @@ Pure; admission compares it with the quota before a write, the quota controller 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 from drakit.api.quantity import Quantity
@@ -27,12 +28,19 @@ _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 
 
 def usage(
-    group: str, plural: str, obj: Plain, extended_names: Mapping[str, str] | None = None, pod: Plain | None = None
+    group: str,
+    plural: str,
+    obj: Plain,
+    extended_names: Mapping[str, str] | None = None,
+    pod: Plain | None = None,
+    now: datetime | None = None,
 ) -> Usage:
     """What one object counts for. `extended_names`: DeviceClass name -> its extendedResourceName; `pod`: the one that a claim was
-    made for because of its extended resources, which already counts for them (`extended_resource_pod`)."""
+    made for because of its extended resources, which already counts for them (`extended_resource_pod`); `now` matters for pods
+    that do not end (`charged_until`)."""
     if (group, plural) == ("", "pods"):
-        return _pod_usage(obj)
+        end = charged_until(obj) if now is not None else None
+        return {"count/pods": _ONE} if end is not None and now is not None and now > end else _pod_usage(obj)
     used: Usage = {f"count/{plural}.{group}" if group else f"count/{plural}": _ONE}
     if not group and plural in _PLAIN_COUNTS:
         used[plural] = _ONE
@@ -46,6 +54,15 @@ def usage(
                 if rest > _ZERO:
                     used[resource] = rest
     return used
+
+
+def charged_until(pod: Plain) -> datetime | None:
+    """A pod that should have ended long ago, because its node is lost, does not stand in the way of those that replace it."""
+    meta = pod["metadata"]
+    deletion, grace = meta.get("deletionTimestamp"), meta.get("deletionGracePeriodSeconds")
+    if not deletion or grace is None:
+        return None
+    return datetime.fromisoformat(deletion) + timedelta(seconds=grace)
 
 
 def extended_resource_pod(

@@ -103,7 +103,7 @@ def secure(
     rbac, nodes = Rbac(), NodeAuthorizer()
     authorizer = Authorizers(node=nodes, rbac=rbac)
     kinds = [kind for kind in registry.KINDS if kind.namespaced]
-    usage = QuotaUsage(lookup, [(kind.group, kind.plural) for kind in kinds if kind.plural != "events"])
+    usage = QuotaUsage(lookup, [(kind.group, kind.plural) for kind in kinds if kind.plural != "events"], epoch)
 
     def feed(group: str, plural: str, apply: Callable[[str, str, str, Plain | None], None]) -> None:
         kind = registry.by_resource(group, plural)

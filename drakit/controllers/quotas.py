@@ -7,6 +7,7 @@ counts its whole namespace. Kinds that are seldom limited are followed once a qu
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from lightkube.models.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
@@ -18,12 +19,12 @@ from drakit.api import quotas, registry
 from drakit.api.quantity import Quantity
 from drakit.client import Informer, Plain, Resource, resource_of
 from drakit.controllers.loop import Context, ControlLoop
-from drakit.controllers.objects import key_of, name, namespace, spec, status, status_patch, uid
+from drakit.controllers.objects import deleting, key_of, name, namespace, spec, status, status_patch, uid
 from drakit.controllers.served import Served
 
 __all__ = ["QuotaController", "Tally"]
 
-QUOTAS = resource_of(ResourceQuota)
+QUOTAS, PODS = resource_of(ResourceQuota), resource_of(Pod)
 _COUNTED = (
     Pod,
     ResourceClaim,
@@ -56,12 +57,17 @@ class Tally:
         return any(quotas.counts(each, resource.group, resource.plural) for each in self.limited)
 
     def put(
-        self, resource: Resource, obj: Plain, extended: dict[str, str], pod: Mapping[str, Any] | None = None
+        self,
+        resource: Resource,
+        obj: Plain,
+        extended: dict[str, str],
+        pod: Mapping[str, Any] | None = None,
+        now: datetime | None = None,
     ) -> bool:
         """Count an object in its present state. `pod`: whose extended resources a claim stands for. True if the sum changed."""
         part: dict[str, Quantity] = {}
         if quotas.matches_scopes(self.quota, resource.group, resource.plural, obj):
-            used = quotas.usage(resource.group, resource.plural, obj, extended, pod)
+            used = quotas.usage(resource.group, resource.plural, obj, extended, pod, now)
             part = {each: used[each] for each in self.limited if each in used}
         return self._replace((resource.group, resource.plural, key_of(obj)), part)
 
@@ -116,7 +122,7 @@ class QuotaController:
             if not self._tallies:
                 return
             for key, tally in self._tallies.get(namespace(obj), {}).items():
-                if tally.counts(resource) and tally.put(resource, obj, self._extended, self._pod_of(resource, obj)):
+                if tally.counts(resource) and self._put(tally, resource, obj):
                     self._changed(key)
 
         def remove(obj: Plain) -> None:
@@ -125,6 +131,12 @@ class QuotaController:
                     self._changed(key)
 
         informer.add_handler(put, lambda _, new: put(new), remove)
+
+    def _put(self, tally: Tally, resource: Resource, obj: Plain) -> bool:
+        now = self._clock.now()
+        if resource == PODS and deleting(obj) and (end := quotas.charged_until(obj)) is not None and end >= now:
+            self.loop.add_after(f"pod:{key_of(obj)}", (end - now).total_seconds() + _BATCH)
+        return tally.put(resource, obj, self._extended, self._pod_of(resource, obj), now)
 
     def _changed(self, key: str) -> None:
         self.loop.add_after(key, self._wrote.get(key, -_BATCH) + _BATCH - self._clock.monotonic())
@@ -144,12 +156,20 @@ class QuotaController:
         for informer in self._objects:
             if tally.counts(informer.resource):
                 for obj in informer.by_index("namespace", namespace(quota)):
-                    tally.put(informer.resource, obj, self._extended, self._pod_of(informer.resource, obj))
+                    self._put(tally, informer.resource, obj)
         self._tallies.setdefault(namespace(quota), {})[key_of(quota)] = tally
         self.loop.add(key_of(quota))
         followed = [informer.resource for informer in self._objects]
         if any(not any(quotas.counts(each, of.group, of.plural) for of in followed) for each in tally.limited):
             self.loop.add(_DISCOVER)
+
+    def _count_again(self, pod_key: str) -> None:
+        pod = self._pods.get(pod_key)
+        if pod is None:
+            return
+        for key, tally in self._tallies.get(namespace(pod), {}).items():
+            if tally.counts(PODS) and self._put(tally, PODS, pod):
+                self._changed(key)
 
     async def _discover(self) -> None:
         """Follow the other kinds that quotas name."""
@@ -189,6 +209,9 @@ class QuotaController:
     async def reconcile(self, key: str) -> float | None:
         if key == _DISCOVER:
             await self._discover()
+            return None
+        if key.startswith("pod:"):
+            self._count_again(key[4:])
             return None
         quota = self._quotas.get(key)
         tally = self._tallies.get(key.partition("/")[0], {}).get(key)

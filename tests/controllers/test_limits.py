@@ -44,6 +44,25 @@ def test_quota_status_follows_what_is_there(play) -> None:
     play(story, "resourcequota-controller")
 
 
+def test_a_pod_that_should_have_ended_long_ago_counts_no_more(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        hard = {"pods": "1", "count/pods": "5"}
+        await cluster.create(make.node("n"))
+        await cluster.create(make.pod("stuck", nodeName="n", terminationGracePeriodSeconds=30))
+        quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": hard}}
+        await cluster.create(quota)
+        await cluster.delete(Pod, "stuck")
+        await cluster.settle(55)
+        assert (await cluster.get(ResourceQuota, "q"))["status"]["used"] == {"pods": "1", "count/pods": "1"}
+        with pytest.raises(StatusError, match="exceeded quota"):
+            await cluster.create(make.pod("next"))
+        await cluster.settle(10)
+        assert (await cluster.get(ResourceQuota, "q"))["status"]["used"] == {"pods": "0", "count/pods": "1"}
+        await cluster.create(make.pod("next"))
+
+    play(story, "resourcequota-controller")
+
+
 def test_one_more_object_counts_only_itself(play, monkeypatch) -> None:
     counted: list[str] = []
     original = quotas.usage

@@ -6,7 +6,9 @@ one turn of the event loop, so fifty creates at once cannot all see the last fre
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from drakit.api import quotas
@@ -22,8 +24,11 @@ Key = tuple[str, str, str]  # group, plural, name
 class QuotaUsage:
     """What each object of a namespace with a quota counts for."""
 
-    def __init__(self, lookup: Lookup, kinds: Iterable[tuple[str, str]]) -> None:
+    def __init__(
+        self, lookup: Lookup, kinds: Iterable[tuple[str, str]], epoch: Callable[[], float] = time.time
+    ) -> None:
         self._lookup = lookup
+        self._epoch = epoch
         self._kinds = tuple(kinds)  # every namespaced (group, plural)
         self._used: dict[str, dict[Key, tuple[quotas.Usage, Mapping[str, Any]]]] = {}
 
@@ -62,8 +67,11 @@ class QuotaUsage:
                 for group, plural in self._kinds
                 for obj in self._lookup.list(group, plural, namespace)
             }
+        now = datetime.fromtimestamp(self._epoch(), UTC)
         counted = (
             used
+            if key[:2] != ("", "pods") or "deletionTimestamp" not in obj["metadata"]
+            else quotas.usage("", "pods", obj, now=now)
             for key, (used, obj) in objects.items()
             if key != without and quotas.matches_scopes(quota, key[0], key[1], obj)
         )
