@@ -8,6 +8,7 @@ from drakit.api.errors import StatusError
 from drakit.client import Plain, Resource, resource_of
 from drakit.controllers.loop import Context, ControlLoop
 from drakit.controllers.objects import deleting, name, namespace
+from drakit.controllers.pods import namespace_terminating
 
 __all__ = ["RootCertificateController", "ServiceAccountController"]
 
@@ -61,8 +62,8 @@ class _PerNamespace:
             else:
                 self._objects.observe(await self._client.patch_plain(self._resource, self._wanted, body, namespace=key))
         except StatusError as error:
-            # Made by someone else meanwhile, or the namespace is going away.
-            if error.code != 404 and error.reason not in ("AlreadyExists", "Forbidden"):
+            # Made by someone else meanwhile, or the namespace is going away. Any other refusal may pass.
+            if error.code != 404 and error.reason != "AlreadyExists" and not namespace_terminating(error):
                 raise
         return None
 

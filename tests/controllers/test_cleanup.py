@@ -197,6 +197,25 @@ def test_every_namespace_has_its_service_account(play) -> None:
     play(story, "serviceaccount-controller")
 
 
+def test_a_service_account_that_is_refused_at_first_comes_later() -> None:
+    refused = True
+
+    async def refuse(request: Request) -> None:
+        if request.method == "POST" and request.plural == "serviceaccounts" and refused:
+            raise StatusError.forbidden("", "serviceaccounts", "default", "a policy says so")
+
+    async def story() -> None:
+        nonlocal refused
+        async with Cluster(["serviceaccount-controller"], wrap=lambda inner: Between(inner, refuse)) as cluster:
+            await cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}})
+            await cluster.settle(1)
+            refused = False
+            await cluster.settle(5)
+            assert [each["metadata"]["name"] for each in await cluster.list(ServiceAccount, "ns")] == ["default"]
+
+    asyncio.run(story())
+
+
 def test_pods_of_a_node_that_is_gone_end_after_a_while(play) -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.create(make.node("n"))
