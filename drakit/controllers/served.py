@@ -37,8 +37,8 @@ class Served:
         """Each in the preferred version."""
         transport = self._client.transport
         if isinstance(transport, Discovering):
-            self._there, self._versions = {}, {}
             resources, self.stale = await transport.discover()
+            self._there, self._versions = {}, {}
             self._add(resources)
         else:
             unknown = [each for each in self._candidates if (each[0].group, each[0].plural) not in self._there]

@@ -11,10 +11,12 @@ from aiohttp import web
 from lightkube.models.core_v1 import ConfigMap
 
 from drakit.api.errors import StatusError
+from drakit.api.gates import FeatureGates
 from drakit.apiserver.server import Server, Settings
 from drakit.client import Client, Informers, Request
 from drakit.client.http import HttpTransport
 from drakit.client.kubeconfig import Access, load
+from drakit.controllers.served import Served
 
 pytestmark = pytest.mark.slow
 
@@ -112,6 +114,40 @@ def against(
             await runner.cleanup()
 
     asyncio.run(run())
+
+
+def test_discovery_gives_every_version_and_says_what_cannot_be_asked() -> None:
+    def version(name: str, kind: str, freshness: str = "Current") -> dict[str, object]:
+        resource = {
+            "resource": "widgets",
+            "responseKind": {"kind": kind},
+            "scope": "Namespaced",
+            "verbs": ["list", "watch", "delete"],
+        }
+        return {"version": name, "freshness": freshness, "resources": [resource]}
+
+    async def handler(request: web.Request) -> web.Response:
+        if request.path == "/api":
+            return web.json_response({"items": []})
+        groups = {
+            "example.com": [version("v1", "Widget"), version("v1beta1", "Widget")],
+            "away.example.com": [{"version": "v1", "freshness": "Stale"}],
+        }
+        return web.json_response({"items": [{"metadata": {"name": n}, "versions": v} for n, v in groups.items()]})
+
+    async def body(url: str) -> None:
+        client = Client(HttpTransport(Access(url)))
+        assert isinstance(client.transport, HttpTransport)
+        resources, stale = await client.transport.discover()
+        assert [each.api_version for each in resources] == ["example.com/v1", "example.com/v1beta1"]
+        assert stale == ["away.example.com/v1"]
+        served = Served(client, FeatureGates.default())
+        assert await served.all() == {resources[0]}
+        assert served.resource_of("example.com/v1beta1", "Widget") == resources[0]
+        assert served.resource_of("example.com/v2", "Widget") is None
+        await client.close()
+
+    against(handler, body)
 
 
 def test_text_answers_become_status_errors() -> None:
