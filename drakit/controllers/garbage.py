@@ -73,7 +73,9 @@ class GarbageCollector:
     def _half_blind(self) -> bool:
         while self._filling and self._filling[-1].synced.is_set():
             self._filling.pop()
-        return bool(self._filling) and self._clock.monotonic() < self._patience
+        if self._filling and self._clock.monotonic() >= self._patience:
+            self._filling.clear()  # what cannot be listed must not stop all else
+        return bool(self._filling)
 
     async def _discover(self) -> None:
         served = await self._served.collectable()

@@ -10,6 +10,7 @@ from lightkube.models.apps_v1 import ReplicaSet
 from lightkube.models.core_v1 import ConfigMap, Pod, Secret
 from lightkube.models.core_v1 import Event as CoreEvent
 
+from drakit.api.errors import StatusError
 from drakit.api.gates import FeatureGates
 from drakit.client import Plain, Resource, resource_of
 from drakit.client.transport import Request
@@ -64,6 +65,23 @@ def test_dependents_that_are_listed_late_are_orphaned_and_not_lost() -> None:
             assert await cluster.list(ReplicaSet) == []
             (pod,) = await cluster.list(Pod)
             assert not pod["metadata"].get("ownerReferences")
+
+    asyncio.run(story())
+
+
+def test_a_kind_that_cannot_be_listed_does_not_stop_all_else() -> None:
+    async def refuse(request: Request) -> None:
+        if request.method == "GET" and request.plural == "pods" and not request.name and not request.query:
+            raise StatusError.forbidden("", "pods", "", "not you")
+
+    async def story() -> None:
+        async with Cluster([GARBAGE], wrap=lambda inner: Between(inner, refuse)) as cluster:
+            unknown = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ghost", "uid": GHOST}}
+            await cluster.create(owned_by(config("child"), unknown))
+            await cluster.settle(20)
+            assert await configs(cluster) == ["child"]
+            await cluster.settle(15)
+            assert await configs(cluster) == []
 
     asyncio.run(story())
 
