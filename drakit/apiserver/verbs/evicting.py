@@ -168,7 +168,7 @@ def _mark_disrupted(ctx: Context, call: Call, pod: Stored) -> Stored:
     at = next((i for i, item in enumerate(conditions) if item.get("type") == "DisruptionTarget"), len(conditions))
     known: Plain = conditions[at] if at < len(conditions) else {}
     since = known.get("lastTransitionTime") if known.get("status") == "True" else None
-    condition = {
+    condition: Plain = {
         "type": "DisruptionTarget",
         "status": "True",
         "lastProbeTime": None,
@@ -176,6 +176,8 @@ def _mark_disrupted(ctx: Context, call: Call, pod: Stored) -> Stored:
         "reason": "EvictionByEvictionAPI",
         "message": "Eviction API: evicting",
     }
+    if known.get("observedGeneration"):  # as every write of a pod's status keeps it
+        condition["observedGeneration"] = known["observedGeneration"]
     conditions[at : at + 1] = [condition]
     status["conditions"] = conditions
     new = {**pod.obj, "metadata": {**pod.obj["metadata"]}, "status": status}
