@@ -40,7 +40,9 @@ class GarbageCollector:
         self._served = Served(context.client, context.gates)
         self._graph = Graph()
         self._recorder = context.recorder(self.name)
-        self._absent: OrderedDict[Coordinates, None] = OrderedDict()  # owners that the server does not have
+        self._absent: OrderedDict[Coordinates, str] = (
+            OrderedDict()
+        )  # owners that the server does not have -> API version
         self._followed: dict[Resource, Informer[Plain]] = {}
         self._unfollow: dict[Resource, Callable[[], None]] = {}
         self._filling: list[Informer[Plain]] = []  # caches that do not know everything yet
@@ -147,7 +149,7 @@ class GarbageCollector:
             return
         self._graph.remove(object_uid)
         if self._graph.has_dependents(object_uid):
-            self._remember_absent(item.coordinates)
+            self._remember_absent(item.coordinates, item.resource.api_version)
             for dependent in self._graph.dependents(object_uid):
                 self.loop.add(dependent.uid)
         self._wake_owners(item)
@@ -158,14 +160,16 @@ class GarbageCollector:
             if owner is not None and owner.waiting:
                 self.loop.add(owner.uid)
 
-    def _remember_absent(self, owner: Coordinates) -> None:
-        self._absent[owner] = None
+    def _remember_absent(self, owner: Coordinates, api_version: str) -> None:
+        self._absent[owner] = api_version
         if len(self._absent) > _ABSENT_LIMIT:
             self._absent.popitem(last=False)
 
     # What is done.
 
     async def _judge(self, item: Item) -> float | None:
+        if any(self._unserved(item, reference) for reference in item.owners):
+            return _REDISCOVER
         verdict = self._graph.judge(item, self._absent)
         if verdict.ask:
             may_change = [await self._look_up(item, reference) for reference in verdict.ask]
@@ -191,7 +195,7 @@ class GarbageCollector:
         that will ever be known decides."""
         resource = self._served.resource_of(reference["apiVersion"], reference["kind"])
         if resource is None:
-            return True  # a kind, or a version of it, that nobody serves now: not ours to decide
+            return True
         namespace = item.namespace if resource.namespaced else ""
         if resource.namespaced and not namespace:
             return False  # a cluster-scoped object cannot belong to one in a namespace: nobody can tell which was meant
@@ -203,8 +207,16 @@ class GarbageCollector:
         else:
             if uid(owner) == reference["uid"]:
                 return True
-        self._remember_absent(coordinates(reference, namespace))
+        self._remember_absent(coordinates(reference, namespace), reference["apiVersion"])
         return True
+
+    def _unserved(self, item: Item, reference: Plain) -> bool:
+        """A kind, or a version of it, that the server does not have now is not ours to judge, whatever bears its UID."""
+        api_version = reference["apiVersion"]
+        if self._served.resource_of(api_version, reference["kind"]) is not None:
+            return False
+        known = (self._absent.get(coordinates(reference, where)) for where in {item.namespace, ""})
+        return api_version not in known
 
     def _cached(self, item: Item) -> Plain | None:
         """The object that was judged."""

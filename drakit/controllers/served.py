@@ -25,7 +25,7 @@ class Served:
     def __init__(self, client: Client, gates: FeatureGates) -> None:
         self._client = client
         self._there: dict[tuple[str, str], Resource] = {}  # (group, plural) -> in the preferred version
-        self._versions: dict[tuple[str, str], set[str]] = {}  # (group, kind) -> all versions
+        self._kinds: dict[tuple[str, str], Resource] = {}  # (API version, kind) -> in the preferred version
         self._candidates = _of_registry(gates)
         self.stale: list[str] = []  # group versions whose server could not be asked the last time
 
@@ -38,7 +38,7 @@ class Served:
         transport = self._client.transport
         if isinstance(transport, Discovering):
             resources, self.stale = await transport.discover()
-            self._there, self._versions = {}, {}
+            self._there, self._kinds = {}, {}
             self._add(resources)
         else:
             unknown = [each for each in self._candidates if (each[0].group, each[0].plural) not in self._there]
@@ -50,8 +50,8 @@ class Served:
 
     def _add(self, resources: list[Resource]) -> None:
         for each in resources:
-            self._there.setdefault((each.group, each.plural), each)
-            self._versions.setdefault((each.group, each.kind), set()).add(each.version)
+            preferred = self._there.setdefault((each.group, each.plural), each)
+            self._kinds.setdefault((each.api_version, each.kind), preferred)
 
     async def _probe(self, resource: Resource) -> bool:
         try:
@@ -64,10 +64,7 @@ class Served:
 
     def resource_of(self, api_version: str, kind: str) -> Resource | None:
         """What an owner reference names, in the version that the server prefers; None for a version that is not served."""
-        group, _, version = api_version.rpartition("/")
-        if version not in self._versions.get((group, kind), ()):
-            return None
-        return next((each for each in self._there.values() if each.group == group and each.kind == kind), None)
+        return self._kinds.get((api_version, kind))
 
 
 def _of_registry(gates: FeatureGates) -> list[list[Resource]]:

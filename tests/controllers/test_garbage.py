@@ -9,6 +9,7 @@ import pytest
 from lightkube.models.apps_v1 import ReplicaSet
 from lightkube.models.core_v1 import ConfigMap, Pod, Secret
 from lightkube.models.core_v1 import Event as CoreEvent
+from lightkube.models.resource_v1 import ResourceClaim
 
 from drakit.api.errors import StatusError
 from drakit.api.gates import FeatureGates
@@ -150,6 +151,27 @@ def test_a_reference_to_what_nobody_serves_is_not_judged(play, api_version: str,
         await cluster.create(owned_by(config("child"), unknown))
         await cluster.settle(100)
         assert await configs(cluster) == ["child"]
+
+    play(story, GARBAGE)
+
+
+@pytest.mark.parametrize(
+    ("api_version", "left"),
+    [
+        pytest.param("resource.k8s.io/v1", [], id="preferred"),
+        pytest.param("resource.k8s.io/v1beta1", [], id="served"),
+        pytest.param("resource.k8s.io/v7", ["child"], id="not-served"),
+    ],
+)
+def test_an_owner_may_be_named_in_any_version_that_is_served(play, api_version: str, left: list[str]) -> None:
+    async def story(cluster: Cluster) -> None:
+        owner = await cluster.create(make.claim("owner"))
+        await cluster.create(owned_by(config("child"), {**owner, "apiVersion": api_version}))
+        await cluster.settle(40)
+        assert await configs(cluster) == ["child"]
+        await cluster.delete(ResourceClaim, "owner")
+        await cluster.settle(40)
+        assert await configs(cluster) == left
 
     play(story, GARBAGE)
 
