@@ -5,7 +5,7 @@ Pure; admission compares it with the quota before a write, the quota controller 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -193,7 +193,19 @@ def _in_scope(requirement: Plain, pod: Plain) -> bool:
                     return not name
                 case _:
                     return bool(name)
+        case "CrossNamespacePodAffinity":
+            return any(
+                term.get("namespaces") or term.get("namespaceSelector") is not None for term in _affinity_terms(spec)
+            )
     return False
+
+
+def _affinity_terms(spec: Plain) -> Iterator[Plain]:
+    for kind in ("podAffinity", "podAntiAffinity"):
+        rules = (spec.get("affinity") or {}).get(kind) or {}
+        yield from rules.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+        for weighted in rules.get("preferredDuringSchedulingIgnoredDuringExecution") or ():
+            yield weighted.get("podAffinityTerm") or {}
 
 
 def limits(quota: Plain) -> Usage:

@@ -63,6 +63,34 @@ def test_a_pod_that_should_have_ended_long_ago_counts_no_more(play) -> None:
     play(story, "resourcequota-controller")
 
 
+@pytest.mark.parametrize(
+    ("affinity", "counts"),
+    [
+        pytest.param({}, False, id="none"),
+        pytest.param(
+            {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}}, False, id="own-namespace"
+        ),
+        pytest.param(
+            {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}, {"namespaces": ["x"]}]}},
+            True,
+            id="named",
+        ),
+        pytest.param(
+            {
+                "podAntiAffinity": {
+                    "preferredDuringSchedulingIgnoredDuringExecution": [{"podAffinityTerm": {"namespaceSelector": {}}}]
+                }
+            },
+            True,
+            id="selected",
+        ),
+    ],
+)
+def test_a_quota_may_be_for_pods_that_look_at_other_namespaces(affinity: Plain, counts: bool) -> None:
+    quota = {"spec": {"scopes": ["CrossNamespacePodAffinity"]}}
+    assert quotas.matches_scopes(quota, "", "pods", make.pod("p", affinity=affinity)) is counts
+
+
 def test_one_more_object_counts_only_itself(play, monkeypatch) -> None:
     counted: list[str] = []
     original = quotas.usage
