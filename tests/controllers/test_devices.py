@@ -168,7 +168,7 @@ def test_effect_none_counts_and_does_nothing(play) -> None:
 def test_evictions_have_a_bounded_rate(play) -> None:
     async def story(cluster: Cluster) -> None:
         bucket = cluster.controllers[0]._bucket  # type: ignore[attr-defined]
-        bucket._burst, bucket._tokens, bucket._per_second = 2, 2.0, 1.0
+        bucket._burst, bucket._tokens, bucket.per_second = 2, 2.0, 1.0
         for number in range(5):
             await pod_on_device(cluster, f"p{number}", f"dev-{number}")
         await cluster.create(make.rule("r", driver="gpu.example.com"))
