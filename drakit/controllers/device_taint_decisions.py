@@ -82,9 +82,7 @@ def tolerates(toleration: Plain, taint: Plain) -> bool:
         return False
     if toleration.get("key") and toleration["key"] != taint.get("key"):
         return False
-    if (toleration.get("operator") or "Equal") == "Exists":
-        return True
-    return bool(toleration.get("key")) and (toleration.get("value") or "") == (taint.get("value") or "")
+    return toleration.get("operator") == "Exists" or (toleration.get("value") or "") == (taint.get("value") or "")
 
 
 def claim_eviction(claim: Plain, rules_for: Found, slices_with: Found) -> Eviction | None:
