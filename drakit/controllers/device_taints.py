@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from lightkube.models.core_v1 import Pod
 from lightkube.models.resource_v1 import DeviceTaintRule, ResourceClaim, ResourceSlice
@@ -49,7 +50,10 @@ class DeviceTaintController:
         self._recorder = context.recorder(self.name)
         self.loop = ControlLoop("device_taint_eviction", self.reconcile, context, workers=_WORKERS)
         self._bucket = TokenBucket(context.clock, _PER_SECOND, _BURST)
-        self._marked: dict[str, str] = {}  # pod key -> UID, of pods that wait for their eviction
+        self._waiting: dict[str, _Waiting] = {}  # by pod key
+        self._newest: dict[
+            str, int
+        ] = {}  # of each pool with NoExecute taints the generation that was last seen to count
         self._evicted: Counter[str] = Counter()  # by rule UID
         self._deletions = context.metrics.counter(
             "device_taint_eviction_controller_pod_deletions_total",
@@ -70,8 +74,10 @@ class DeviceTaintController:
         self._rules.add_index("evicting", lambda rule: ("yes", decisions.selector_key(rule)) if _evicts(rule) else ())
         self._rules.add_index("uid", lambda rule: (uid(rule),), fixed=True)
         self._pods.add_handler(self._pod_added, self._pod_changed, self._pod_removed)
-        self._claims.add_handler(self._claim_changed, self._claim_updated)
-        self._slices.add_handler(self._slice_changed, self._slice_updated, self._slice_changed)
+        self._claims.add_handler(self._claim_changed, self._claim_updated, self._claim_removed)
+        self._slices.add_handler(
+            lambda new: self._slice_changed(None, new), self._slice_changed, lambda old: self._slice_changed(old, None)
+        )
         self._rules.add_handler(self._rule_changed, self._rule_updated, self._rule_removed)
 
     async def run(self) -> None:
@@ -84,14 +90,15 @@ class DeviceTaintController:
             self.loop.add(f"pod:{key_of(pod)}")
 
     def _pod_changed(self, old: Plain, new: Plain) -> None:
-        if (spec(old).get("nodeName"), status(old).get("resourceClaimStatuses")) != (
+        if (uid(old), spec(old).get("nodeName"), status(old).get("resourceClaimStatuses")) != (
+            uid(new),
             spec(new).get("nodeName"),
             status(new).get("resourceClaimStatuses"),
         ):
             self._pod_added(new)
 
     def _pod_removed(self, pod: Plain) -> None:
-        self._marked.pop(key_of(pod), None)
+        self._forget(key_of(pod))
 
     def _claim_changed(self, claim: Plain) -> None:
         if self._claim_eviction(claim) is not None:
@@ -99,9 +106,12 @@ class DeviceTaintController:
 
     def _claim_updated(self, old: Plain, new: Plain) -> None:
         if status(old) != status(new):
-            if self._marked:
-                self._enqueue_consumers(old)
+            self._claim_removed(old)
             self._claim_changed(new)
+
+    def _claim_removed(self, claim: Plain) -> None:
+        if self._waiting:
+            self._enqueue_consumers(claim)
 
     def _enqueue_consumers(self, claim: Plain) -> None:
         for pod in self._consumers(claim):
@@ -117,17 +127,19 @@ class DeviceTaintController:
             elif entry["resource"] == "podgroups":
                 yield from self._pods.by_index("group", key)
 
-    def _slice_changed(self, slice_: Plain) -> None:
-        self._enqueue_devices(slice_, {device for device, _ in _tainted(slice_)})
-
-    def _slice_updated(self, old: Plain, new: Plain) -> None:
-        before, after = _tainted(old), _tainted(new)
-        if before != after or (after and spec(old)["pool"] != spec(new)["pool"]):
-            self._enqueue_devices(new, {device for device, _ in (*before, *after)})
-
-    def _enqueue_devices(self, slice_: Plain, devices: set[str]) -> None:
+    def _slice_changed(self, old: Plain | None, new: Plain | None) -> None:
+        before, after = (_tainted(each) if each is not None else [] for each in (old, new))
+        devices = {device for device, _ in (*before, *after)} if before != after else set()
+        for pool in {_pool(each) for each in (old, new) if each is not None}:
+            # Another generation that counts brings taints in other slices into force, or out of it.
+            tainted = self._slices.by_index("tainted", pool)
+            newest = max(map(_generation, self._slices.by_index("pool", pool))) if tainted else None
+            if newest != self._newest.pop(pool, None):
+                devices.update(device for each in tainted for device, _ in _tainted(each))
+            if newest is not None:
+                self._newest[pool] = newest
         for device in sorted(devices):
-            for claim in self._claims.by_index("device", f"{_pool(slice_)}/{device}"):
+            for claim in self._claims.by_index("device", device):
                 self._enqueue_consumers(claim)
 
     def _rule_changed(self, rule: Plain) -> None:
@@ -203,39 +215,65 @@ class DeviceTaintController:
         if kind == "rule":
             return await self._reconcile_rule(object_key)
         pod = self._pods.get(object_key)
-        if pod is None or deleting(pod):
-            self._marked.pop(object_key, None)
-            return None
+        return await self._reconcile_pod(pod) if pod is not None else None
+
+    async def _reconcile_pod(self, pod: Plain) -> float | None:
+        key = key_of(pod)
+        waiting = self._waiting.get(key)
+        if waiting is not None and waiting.uid != uid(pod):
+            self._forget(key)
+            waiting = None
+        if waiting is not None and waiting.done:
+            return None  # the cache has still to learn of it
         eviction = self._eviction(pod)
         if eviction is None:
-            if self._marked.pop(object_key, None) == uid(pod):
+            if waiting is not None:
+                self._forget(key)
                 self._recorder.event(pod, "Normal", "DeviceTaintManagerEviction", "Cancelling deletion")
             return None
-        self._marked[object_key] = uid(pod)
+        if waiting is None:
+            waiting = self._waiting[key] = _Waiting(uid(pod))
         wait = (eviction.at - self._clock.now()).total_seconds()
-        if wait <= 0:
-            wait = self._bucket.take()
         if wait > 0:
+            self._tell_rules(eviction)
             return wait
+        if deleting(pod):
+            waiting.done = True
+            return None
+        now = self._clock.monotonic()
+        if waiting.turn is None:
+            waiting.turn = now + self._bucket.reserve()
+        if waiting.turn > now:
+            return waiting.turn - now
         await self._evict(pod, eviction)
+        waiting.done = True
         return None
 
+    def _forget(self, key: str) -> None:
+        waiting = self._waiting.pop(key, None)
+        if waiting is not None and waiting.turn is not None and waiting.turn > self._clock.monotonic():
+            self._bucket.give_back()
+
     async def _evict(self, pod: Plain, eviction: Eviction) -> None:
-        self._recorder.event(pod, "Normal", "DeviceTaintManagerEviction", "Marking for deletion")
         now = self._clock.now()
-        await evict_pod(
+        if not await evict_pod(
             self._client,
             pod,
             "DeletionByDeviceTaintManager",
             "Device Taint manager: deleting due to NoExecute taint",
             format_time(now),
             generation=False,
-        )
-        self._marked.pop(key_of(pod), None)
+        ):
+            return  # gone by itself
+        self._recorder.event(pod, "Normal", "DeviceTaintManagerEviction", "Marking for deletion")
         self._deletions.inc()
         self._latency.observe(max(0.0, (now - eviction.at).total_seconds()))
+        self._evicted.update(eviction.rules)
+        self._tell_rules(eviction)
+
+    def _tell_rules(self, eviction: Eviction) -> None:
+        """Their status shows it a little later, when more may have happened."""
         for rule_uid in eviction.rules:
-            self._evicted[rule_uid] += 1
             for rule in self._rules.by_index("uid", rule_uid):
                 self.loop.add_after(f"rule:{name(rule)}", _STATUS_PERIOD)
 
@@ -312,9 +350,19 @@ def _evicts(rule: Plain) -> bool:
     return bool((spec(rule).get("taint") or {}).get("effect") == "NoExecute")
 
 
+@dataclass(slots=True)
+class _Waiting:
+    """A pod that has to go."""
+
+    uid: str
+    turn: float | None = None  # when its time has come: the moment at which the rate of evictions lets it go
+    done: bool = False
+
+
 def _tainted(slice_: Plain) -> list[tuple[str, Plain]]:
+    """NoExecute taints, each with `driver/pool/device`."""
     return [
-        (device["name"], taint)
+        (f"{_pool(slice_)}/{device['name']}", taint)
         for device in spec(slice_).get("devices") or ()
         for taint in device.get("taints") or ()
         if taint.get("effect") == "NoExecute"
@@ -331,4 +379,4 @@ def _generation(slice_: Plain) -> int:
 
 def _tainted_values(slice_: Plain) -> Iterable[str]:
     tainted = _tainted(slice_)
-    return {"yes", *(f"{_pool(slice_)}/{device}" for device, _ in tainted)} if tainted else ()
+    return {"yes", _pool(slice_), *(device for device, _ in tainted)} if tainted else ()

@@ -1,5 +1,7 @@
 """Device taints and pool status."""
 
+import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -8,9 +10,11 @@ from lightkube.models.resource_v1 import DeviceTaintRule, ResourceClaim, Resourc
 from lightkube.models.resource_v1alpha3 import ResourcePoolStatusRequest
 
 from drakit.client import Plain
+from drakit.client.transport import JSON, Request, Response
 from drakit.controllers import device_taint_decisions as decisions
 from drakit.controllers.pool_views import pool_request_status
 from tests.controllers import objects as make
+from tests.controllers.chaos import Chaos, ChaosTransport
 from tests.controllers.cluster import Cluster
 from tests.controllers.kubelet import allocate, bind
 
@@ -119,6 +123,8 @@ def test_rule_taken_back_in_time_cancels_the_eviction(play) -> None:
             id="other-value",
         ),
         pytest.param({"key": "else", "operator": "Exists", "effect": "NoExecute"}, False, id="other-key"),
+        pytest.param({"operator": "Equal", "value": "yes", "effect": "NoExecute"}, True, id="any-key-with-this-value"),
+        pytest.param({"operator": "Equal", "effect": "NoExecute"}, False, id="any-key-without-value"),
         pytest.param(
             {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": -5}, False, id="negative-seconds"
         ),
@@ -354,5 +360,131 @@ def test_conditions_of_others_stay(play) -> None:
         await cluster.settle(15)
         conditions = (await cluster.get(DeviceTaintRule, "r"))["status"]["conditions"]
         assert {entry["type"] for entry in conditions} == {"Mine", "EvictionInProgress"}
+
+    play(story, TAINTS)
+
+
+async def told(cluster: Cluster) -> list[str]:
+    return [event["message"] for event in await cluster.list(Event) if event["reason"] == "DeviceTaintManagerEviction"]
+
+
+PATIENT = [{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}]
+TAINTED = [{"name": "dev-0", "taints": [{"key": "k", "effect": "NoExecute"}]}]
+
+
+def test_taint_comes_into_force_when_the_newer_generation_that_hid_it_goes(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.slice_("old", "node-1", TAINTED))
+        await cluster.create(make.slice_("new", "node-1", 1, generation=2))
+        await pod_on_device(cluster)
+        await cluster.settle(1)
+        assert await pods(cluster) == ["p"]
+        await cluster.delete(ResourceSlice, "new")
+        await cluster.settle(1)
+        assert await pods(cluster) == []
+
+    play(story, TAINTS)
+
+
+def test_newer_generation_without_the_taint_cancels_the_eviction_at_once(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.slice_("old", "node-1", TAINTED))
+        await pod_on_device(cluster, tolerations=PATIENT)
+        await cluster.settle(1)
+        await cluster.create(make.slice_("new", "node-1", 1, generation=2))
+        await cluster.settle(1)
+        assert await told(cluster) == ["Cancelling deletion"]
+        await cluster.settle(90)
+        assert await pods(cluster) == ["p"]
+
+    play(story, TAINTS)
+
+
+def test_claim_that_goes_cancels_the_eviction_at_once(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.slice_("s", "node-1", TAINTED))
+        await pod_on_device(cluster, tolerations=PATIENT)
+        await cluster.settle(1)
+        await cluster.patch(ResourceClaim, "p-claim", {"metadata": {"finalizers": None}})
+        await cluster.delete(ResourceClaim, "p-claim")
+        await cluster.settle(1)
+        assert await told(cluster) == ["Cancelling deletion"]
+
+    play(story, TAINTS)
+
+
+def test_pod_that_comes_later_is_counted_by_the_rule(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.rule("r", driver="gpu.example.com"))
+        await cluster.settle(20)
+        assert (await condition(cluster, "r"))["reason"] == "NotStarted"
+        await pod_on_device(cluster, tolerations=PATIENT)
+        await cluster.settle(12)
+        assert (await condition(cluster, "r"))["message"] == "1 pod needs to be evicted in 1 namespace."
+
+    play(story, TAINTS)
+
+
+def test_pod_that_ends_while_it_waits_for_its_eviction_is_no_eviction(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await pod_on_device(cluster, tolerations=PATIENT)
+        await cluster.create(make.rule("r", driver="gpu.example.com"))
+        await cluster.settle(1)
+        await cluster.patch(Pod, "p", {"metadata": {"finalizers": ["example.com/hold"]}})
+        await cluster.delete(Pod, "p")
+        await cluster.patch(Pod, "p", {"status": {"phase": "Succeeded"}}, subresource="status")
+        await cluster.settle(1)
+        assert await told(cluster) == ["Cancelling deletion"]
+        await cluster.settle(90)
+        found = await condition(cluster, "r")
+        assert (found["status"], found["reason"], found["message"]) == ("False", "NotStarted", "")
+
+    play(story, TAINTS, CLAIMS)
+
+
+class GoneFirst(ChaosTransport):
+    """The pod is deleted just before the controller writes its status."""
+
+    async def request(self, request: Request) -> Response:
+        if request.method == "PATCH" and request.plural == "pods":
+            await self._inner.request(
+                replace(request, method="DELETE", subresource="", body={"gracePeriodSeconds": 0}, content_type=JSON)
+            )
+        return await self._inner.request(request)
+
+
+def test_pod_that_is_gone_when_its_time_comes_is_no_eviction() -> None:
+    async def story() -> None:
+        async with Cluster((TAINTS,), wrap=lambda inner: GoneFirst(inner, Chaos(0))) as cluster:
+            await cluster.create(make.slice_("s", "node-1", TAINTED))
+            await pod_on_device(cluster)
+            await cluster.settle(1)
+            assert await pods(cluster) == []
+            assert await told(cluster) == []
+            assert cluster.context is not None
+            assert "device_taint_eviction_controller_pod_deletions_total 0" in cluster.context.metrics.render()
+
+    asyncio.run(story())
+
+
+def test_each_of_many_pods_waits_once_for_its_turn(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        bucket = cluster.controllers[0]._bucket  # type: ignore[attr-defined]
+        bucket._burst, bucket._tokens, bucket._per_second = 2, 2.0, 1.0
+        for number in range(30):
+            await pod_on_device(cluster, f"p{number}", f"dev-{number}")
+        await cluster.settle(1)
+        loop = cluster.controllers[0].loop
+        before = loop.reconciles
+        await cluster.create(make.rule("r", driver="gpu.example.com"))
+        await cluster.settle(10)
+        assert len(await pods(cluster)) == 18
+        assert loop.reconciles - before <= 30 + 10 + 3
+        await cluster.delete(DeviceTaintRule, "r")
+        await cluster.settle(2)
+        assert (await told(cluster)).count("Cancelling deletion") == 18
+        await cluster.create(make.rule("again", driver="gpu.example.com", device="dev-29"))
+        await cluster.settle(2)
+        assert len(await pods(cluster)) == 17
 
     play(story, TAINTS)
