@@ -61,13 +61,17 @@ class PoolStatusController:
         self._duration = context.metrics.histogram(
             f"{prefix}_request_processing_duration_seconds", "Time to answer a request", _DURATIONS, ("driver_name",)
         )
-        self._requests.add_handler(self._changed, lambda _, new: self._changed(new), self._removed)
+        self._requests.add_handler(self._changed, lambda _, new: self._updated(new), self._removed)
 
     async def run(self) -> None:
         await self.loop.run()
 
     def _changed(self, request: Plain) -> None:
         self.loop.add(name(request))
+
+    def _updated(self, request: Plain) -> None:
+        self._attempts.pop(uid(request), None)  # whoever touches it asks again
+        self._changed(request)
 
     def _removed(self, request: Plain) -> None:
         self._attempts.pop(uid(request), None)
@@ -83,7 +87,8 @@ class PoolStatusController:
         if status(request) or self._attempts.get(uid(request), 0) > _RETRIES:
             return left
         caches = (self._slices, self._claims, self._rules)
-        return max(each.reflector.unsure_for(version(request)) for each in caches) or await self._answer(request)
+        wait = max(each.reflector.unsure_for(version(request)) for each in caches) or await self._answer(request)
+        return wait if wait is not None else left
 
     async def _answer(self, request: Plain) -> float | None:
         started, driver = self._clock.monotonic(), spec(request)["driver"]
@@ -97,12 +102,17 @@ class PoolStatusController:
         if incomplete:
             # A driver is probably in the middle of publishing: try a few times, then leave the request without an answer.
             attempts = self._attempts[uid(request)] = self._attempts.get(uid(request), 0) + 1
-            self._errors.inc(driver)
             return 0.005 * 2**attempts if attempts <= _RETRIES else None
         patch = {"metadata": {"uid": uid(request)}, "status": answer}
-        self._requests.observe(await self._client.patch_plain(REQUESTS, name(request), patch, subresource="status"))
-        self._processed.inc(driver)
-        self._duration.observe(self._clock.monotonic() - started, driver)
+        try:
+            answered = await self._client.patch_plain(REQUESTS, name(request), patch, subresource="status")
+        except StatusError:
+            self._errors.inc(driver)
+            raise
+        finally:
+            self._processed.inc(driver)
+            self._duration.observe(self._clock.monotonic() - started, driver)
+        self._requests.observe(answered)
         return _ANSWERED_TTL
 
     def _rules_for(self, device: Plain) -> Iterator[Plain]:

@@ -346,6 +346,28 @@ def test_request_is_answered_once_and_cleaned_up_after_an_hour(play) -> None:
     play(story, "resourcepoolstatusrequest-controller", gates="DRAResourcePoolStatus=true")
 
 
+def test_request_for_a_pool_that_stays_incomplete_is_dropped_until_it_is_touched_and_goes_after_a_day(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.slice_("s", "n", 2, count=2))
+        for name in ("q", "touched"):
+            body = {"apiVersion": "resource.k8s.io/v1alpha3", "kind": "ResourcePoolStatusRequest", **request()}
+            await cluster.create({**body, "metadata": {"name": name}})
+        await cluster.settle(5)
+        await cluster.patch(ResourceSlice, "s", {"spec": {"pool": {"resourceSliceCount": 1, "generation": 2}}})
+        await cluster.settle(5)
+        assert not (await cluster.get(ResourcePoolStatusRequest, "q")).get("status")
+        assert cluster.context is not None
+        assert "request_processing_errors_total{" not in cluster.context.metrics.render()
+        await cluster.patch(ResourcePoolStatusRequest, "touched", {"metadata": {"labels": {"again": "please"}}})
+        await cluster.settle(3)
+        assert (await cluster.get(ResourcePoolStatusRequest, "touched"))["status"]["poolCount"] == 1
+        await cluster.clock.advance(24 * 3600)
+        await cluster.settle(1)
+        assert await cluster.list(ResourcePoolStatusRequest) == []
+
+    play(story, "resourcepoolstatusrequest-controller", gates="DRAResourcePoolStatus=true")
+
+
 def test_conditions_of_others_stay(play) -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.create(make.rule("r", "NoSchedule", driver="gpu.example.com"))
