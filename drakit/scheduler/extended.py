@@ -14,6 +14,7 @@ from typing import Any
 from lightkube.models.core_v1 import Container, Pod
 from lightkube.models.resource_v1 import DeviceClass
 
+from drakit.api.kinds.checks import is_extended_resource
 from drakit.scheduler.pods import amount, is_sidecar
 
 IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"
@@ -74,11 +75,8 @@ def _newest_first(device_class: DeviceClass) -> float:
 
 
 def is_extended(resource: str) -> bool:
-    """A name with a domain that is not Kubernetes' own (helper.IsExtendedResourceName), or an implicit class name."""
-    if resource.startswith(IMPLICIT_PREFIX):
-        return True
-    domain, slash, _ = resource.partition("/")
-    return bool(slash) and not (domain == "kubernetes.io" or domain.endswith(".kubernetes.io"))
+    """An extended resource, or a class under its implicit name, which lies in Kubernetes' own domain (IsDRAExtendedResourceName)."""
+    return resource.startswith(IMPLICIT_PREFIX) or is_extended_resource(resource)
 
 
 def claim_for(pod: Pod, uid: str, requests: Sequence[Request]) -> dict[str, Any]:

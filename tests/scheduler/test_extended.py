@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -92,6 +93,19 @@ def test_explicit_and_implicit_names_of_a_class() -> None:
     assert classes.class_name("deviceclass.resource.kubernetes.io/gpu") is None
 
 
+def test_of_two_classes_with_one_name_the_newer_provides_it_and_the_older_takes_over() -> None:
+    classes = ClassesByResource()
+    for name, day in (("b-old", 1), ("new", 3), ("a-old", 1)):
+        made = device_class(name, resource=GPU)
+        assert made.metadata is not None
+        made.metadata.creationTimestamp = datetime(2026, 1, day, tzinfo=UTC)
+        classes.set(made)
+    assert classes.class_name(GPU) == "new"
+    assert classes.class_name("deviceclass.resource.kubernetes.io/b-old") == "b-old"
+    classes.remove("new")
+    assert classes.class_name(GPU) == "a-old"
+
+
 @pytest.mark.parametrize(
     ("name", "extended"),
     [
@@ -100,6 +114,8 @@ def test_explicit_and_implicit_names_of_a_class() -> None:
         ("example.com/gpu", True),
         ("kubernetes.io/x", False),
         ("a.kubernetes.io/x", False),
+        ("mykubernetes.io/x", False),
+        ("requests.example.com/x", False),
         ("deviceclass.resource.kubernetes.io/gpu", True),
     ],
 )
