@@ -409,9 +409,9 @@ def _reservable(claim: Plain, entry: Plain, pod: Plain) -> bool:
 def _gauge_labels(claim: Plain) -> tuple[str, str, str]:
     annotations = claim["metadata"].get("annotations") or {}
     source = ""
-    if annotations.get(decisions.POD_CLAIM_NAME):
-        source = "resource_claim_template"
-    elif annotations.get(decisions.EXTENDED_RESOURCE_CLAIM) == "true":
+    if annotations.get(decisions.EXTENDED_RESOURCE_CLAIM) == "true":
         source = "extended_resource"
+    elif annotations.get(decisions.POD_CLAIM_NAME):
+        source = "resource_claim_template"
     allocated = "true" if status(claim).get("allocation") is not None else "false"
     return allocated, decisions.metric_labels(claim)[0], source

@@ -206,6 +206,8 @@ def test_metrics_have_upstreams_names(play) -> None:
         await cluster.create(make.claim_template("t"))
         await cluster.create(make.pod("p", template_claims={"gpu": "t"}))
         await cluster.create(make.claim("mine"))
+        annotations = {decisions.POD_CLAIM_NAME: "gpu", decisions.EXTENDED_RESOURCE_CLAIM: "true"}
+        await cluster.create(make.claim("both", annotations=annotations))
         await cluster.settle()
         assert cluster.context is not None
         text = cluster.context.metrics.render()
@@ -215,7 +217,9 @@ def test_metrics_have_upstreams_names(play) -> None:
             'dynamic_resource_allocation_resource_claims{allocated="false",admin_access="false",source="resource_claim_template"} 1'
             in text
         )
-        assert 'dynamic_resource_allocation_resource_claims{allocated="false",admin_access="false",source=""} 1' in text
+        for source in ("", "extended_resource"):
+            gauge = "dynamic_resource_allocation_resource_claims"
+            assert f'{gauge}{{allocated="false",admin_access="false",source="{source}"}} 1' in text
         assert "# TYPE workqueue_adds_total counter" in text
         assert 'workqueue_adds_total{name="resource_claim"} 1' in text
         assert 'workqueue_depth{name="resource_claim"} 0' in text
