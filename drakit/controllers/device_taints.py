@@ -332,7 +332,9 @@ class DeviceTaintController:
         found: dict[str, Plain] = {}
         for claim in self._selected(rule):
             for pod in self._consumers(claim):
-                eviction = self._eviction(pod, imagined) if not deleting(pod) else None
+                waiting = self._waiting.get(key_of(pod))
+                gone = deleting(pod) or (waiting is not None and waiting.done and waiting.uid == uid(pod))
+                eviction = self._eviction(pod, imagined) if not gone else None
                 if eviction is not None and uid(rule) in eviction.rules:
                     found[uid(pod)] = pod
         return [*found.values()]

@@ -1,9 +1,14 @@
+import asyncio
+
 import pytest
 from lightkube.models.core_v1 import Event, Pod
-from lightkube.models.resource_v1 import ResourceClaim
+from lightkube.models.resource_v1 import ResourceClaim, ResourceClaimTemplate
 
+from drakit.api.errors import StatusError
+from drakit.client.transport import Request, Response, Transport
 from drakit.controllers import claim_decisions as decisions
 from tests.controllers import objects as make
+from tests.controllers.chaos import Chaos, ChaosTransport
 from tests.controllers.cluster import Cluster
 from tests.controllers.kubelet import allocate, bind
 
@@ -238,3 +243,130 @@ def test_metrics_have_upstreams_names(play) -> None:
 )
 def test_generated_names_are_cut_in_proportion(pod: str, entry: str, name: str) -> None:
     assert decisions.generate_name(pod, entry) == name
+
+
+class Mortal:
+    """Lets so many writes through, then nothing more: the process is as good as dead."""
+
+    def __init__(self, writes: int) -> None:
+        self.left = writes
+
+    def wrap(self, inner: Transport) -> Transport:
+        return _MortalTransport(inner, Chaos(0), self)
+
+
+class _MortalTransport(ChaosTransport):
+    def __init__(self, inner: Transport, calm: Chaos, life: Mortal) -> None:
+        super().__init__(inner, calm)
+        self._life = life
+
+    async def request(self, request: Request) -> Response:
+        if request.method != "GET" and request.plural != "events":
+            self._life.left -= 1
+        if self._life.left < 0:
+            raise StatusError.unavailable("dead")
+        return await self._inner.request(request)
+
+
+@pytest.mark.parametrize("writes", range(11))
+def test_a_kill_between_any_two_writes_leaves_no_claim_behind_and_none_held(writes: int) -> None:
+    async def story() -> None:
+        life = Mortal(writes)
+        async with Cluster((CLAIMS, "garbage-collector-controller"), wrap=life.wrap) as cluster:
+
+            async def pass_on() -> None:
+                await cluster.settle(1)
+                if life.left < 0:
+                    await cluster.kill()
+                    life.left = 1000
+                    await cluster.start()
+                    await cluster.settle(1)
+
+            await cluster.create(make.claim_template("t"))
+            await cluster.create(make.claim("mine"))
+            await cluster.create(make.pod("p", claims={"own": "mine"}, template_claims={"gpu": "t", "nic": "t"}))
+            await pass_on()
+            pod = await cluster.get(Pod, "p")
+            made = [entry["resourceClaimName"] for entry in pod["status"]["resourceClaimStatuses"]]
+            assert sorted(await claim_names(cluster)) == sorted(["mine", *made])
+            for number, name in enumerate(["mine", *made]):
+                await allocate(cluster, name, "p", device=f"dev-{number}")
+            await bind(cluster, "p", "n")
+            await pass_on()
+            await cluster.patch(Pod, "p", {"status": {"phase": "Succeeded"}}, subresource="status")
+            await pass_on()
+            await cluster.settle(40)
+            (mine,) = await cluster.list(ResourceClaim)
+            assert not mine["status"]
+            assert not mine["metadata"].get("finalizers")
+
+    asyncio.run(story())
+
+
+def test_claim_shared_by_two_hundred_pods_is_free_when_all_have_gone_and_costs_each_of_them_little(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.claim("mine"))
+        names = [f"p{number}" for number in range(200)]
+        for name in names:
+            await cluster.create(make.pod(name, claims={"gpu": "mine"}))
+        await allocate(cluster, "mine", *names)
+        await cluster.settle()
+        before = cluster.server.context.store.version
+        for name in names:
+            await cluster.delete(Pod, name, grace_seconds=0)
+        await cluster.settle()
+        claim = await cluster.get(ResourceClaim, "mine")
+        assert not claim["status"]
+        assert not claim["metadata"].get("finalizers")
+        assert cluster.server.context.store.version - before <= 2 * 200 + 2
+
+    play(story, CLAIMS)
+
+
+def test_pod_made_anew_under_its_name_gets_a_claim_of_its_own(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.claim_template("t"))
+        await cluster.create(make.pod("p", template_claims={"gpu": "t"}))
+        await cluster.settle()
+        (first,) = await claim_names(cluster)
+        await allocate(cluster, first, "p")
+        await cluster.settle()
+        await cluster.delete(Pod, "p", grace_seconds=0)
+        await cluster.create(make.pod("p", template_claims={"gpu": "t"}))
+        await cluster.settle(2)
+        (second,) = await claim_names(cluster)
+        assert second != first
+        assert (await cluster.get(Pod, "p"))["status"]["resourceClaimStatuses"][0]["resourceClaimName"] == second
+
+    play(story, CLAIMS, "garbage-collector-controller")
+
+
+def test_template_that_goes_leaves_the_claims_made_from_it(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.claim_template("t"))
+        await cluster.create(make.pod("p", template_claims={"gpu": "t"}))
+        await cluster.settle()
+        await cluster.delete(ResourceClaimTemplate, "t")
+        await cluster.create(make.pod("late", template_claims={"gpu": "t"}))
+        await cluster.settle(2)
+        assert len(await claim_names(cluster)) == 1
+        assert {event["involvedObject"]["name"] for event in await cluster.list(Event)} == {"late"}
+
+    play(story, CLAIMS)
+
+
+def test_claim_whose_owner_a_user_has_taken_away_is_replaced_when_it_goes(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.claim_template("t"))
+        await cluster.create(make.pod("p", template_claims={"gpu": "t"}))
+        await cluster.settle()
+        (name,) = await claim_names(cluster)
+        await cluster.patch(ResourceClaim, name, {"metadata": {"ownerReferences": None, "annotations": None}})
+        await cluster.settle(2)
+        assert await claim_names(cluster) == [name]
+        await cluster.delete(ResourceClaim, name)
+        await cluster.settle(2)
+        (other,) = await claim_names(cluster)
+        assert other != name
+
+    play(story, CLAIMS)
