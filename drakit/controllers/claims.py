@@ -48,7 +48,8 @@ class ClaimController:
     def __init__(self, context: Context) -> None:
         self._client = context.client
         self._recorder = context.recorder("resource_claim")
-        self._groups_on = context.gates.enabled("DRAWorkloadResourceClaims")
+        self._grouped = context.gates.enabled("GenericWorkload")  # pods may be members of PodGroups
+        self._groups_on = context.gates.enabled("DRAWorkloadResourceClaims")  # which may have claims
         self.loop = ControlLoop("resource_claim", self.reconcile, context, workers=_WORKERS)
         self._deleted: OrderedDict[str, None] = OrderedDict()
         self._releasing: set[str] = set()  # UIDs of claims whose finalizer goes once their allocation has gone
@@ -58,10 +59,10 @@ class ClaimController:
         self._pods = informers.plain(Pod)
         self._claims = informers.plain(ResourceClaim)
         self._templates = informers.plain(ResourceClaimTemplate)
-        self._groups: Informer[Plain] | None = informers.plain(PodGroup) if self._groups_on else None
+        self._groups: Informer[Plain] | None = informers.plain(PodGroup) if self._grouped else None
         self._pods.add_index("claim", decisions.claims_awaited)
         self._pods.add_index("template", decisions.templates_used, fixed=True)
-        if self._groups is not None:
+        if self._groups is not None and self._groups_on:
             self._groups.add_index("claim", decisions.claims_awaited)
             self._groups.add_index("template", decisions.templates_used)
         self._pods.add_index("group", decisions.group_keys, fixed=True)
@@ -80,7 +81,7 @@ class ClaimController:
         self._pods.add_handler(self._pod_changed, lambda _, pod: self._pod_changed(pod), self._consumer_removed)
         self._claims.add_handler(self._claim_changed, lambda _, claim: self._claim_changed(claim), self._claim_removed)
         self._templates.add_handler(self._template_changed, lambda _, template: self._template_changed(template))
-        if self._groups is not None:
+        if self._groups is not None and self._groups_on:
             self._groups.add_handler(
                 self._group_changed, lambda _, group: self._group_changed(group), self._consumer_removed
             )
@@ -130,7 +131,7 @@ class ClaimController:
     def _template_changed(self, template: Plain) -> None:
         for pod in self._pods.by_index("template", key_of(template)):
             self._pod_changed(pod)
-        if self._groups is not None:
+        if self._groups is not None and self._groups_on:
             for group in self._groups.by_index("template", key_of(template)):
                 self._group_changed(group)
 
@@ -138,7 +139,7 @@ class ClaimController:
         for pod in self._pods.by_index("claim", claim_key):
             if self._needs_work(pod):
                 self.loop.add(f"pod:{key_of(pod)}")
-        if self._groups is not None:
+        if self._groups is not None and self._groups_on:
             for group in self._groups.by_index("claim", claim_key):
                 self._group_changed(group)
 
@@ -190,7 +191,9 @@ class ClaimController:
     async def _reconcile_pod(self, pod: Plain) -> None:
         group: Plain | None = None
         group_name = decisions.group_of(pod)
-        if group_name and self._groups is not None:
+        if group_name:
+            if self._groups is None:
+                return  # nobody can tell what of its claims are the group's
             group = self._groups.get(f"{namespace(pod)}/{group_name}")
             if group is None:
                 raise StatusError.not_found("scheduling.k8s.io", "podgroup", group_name)
@@ -202,6 +205,8 @@ class ClaimController:
             claim = self._claims.get(f"{namespace(pod)}/{claim_name}") if claim_name else None
             if claim is not None and _reservable(claim, entry, pod):
                 consumer = group if group is not None and decisions.binds_to_group(entry, group) else pod
+                if consumer is group and not self._groups_on:
+                    continue
                 reserved = [*(status(claim).get("reservedFor") or ()), decisions.reservation(consumer)]
                 await self._patch_claim(claim, {"status": {"reservedFor": reserved}}, "status")
 
@@ -218,6 +223,8 @@ class ClaimController:
                     "FailedResourceClaimCreation",
                     f"{consumer['kind']}ResourceClaim {entry['name']}: {error}",
                 )
+                if error.final:
+                    return consumer
                 raise StatusError(error.code, "FailedResourceClaimCreation", f"{entry['name']}: {error}") from error
             if claim_name:
                 made[entry["name"]] = claim_name
@@ -251,6 +258,11 @@ class ClaimController:
             return ""
         if decisions.binds_to_group(entry, group):
             assert group is not None
+            if not self._groups_on:
+                text = (
+                    f"claim {entry['name']} is a PodGroup claim but the DRAWorkloadResourceClaims feature is disabled"
+                )
+                raise _Refused(403, text, final=True)
             found = self._made_before(group, entry["name"])
             return name(found) if found is not None else ""  # the group's own reconcile makes it
         found = self._made_before(consumer, entry["name"])
@@ -369,7 +381,7 @@ class ClaimController:
         group, resource = entry.get("apiGroup") or "", entry["resource"]
         if group == "" and resource == "pods":
             return self._pods
-        return self._groups if group == "scheduling.k8s.io" and resource == "podgroups" else None
+        return self._groups if self._groups_on and group == "scheduling.k8s.io" and resource == "podgroups" else None
 
     async def _lives(self, in_namespace: str, entry: Plain) -> bool:
         """The cache may be behind, and freeing the devices of a pod that is just being scheduled would be bad: ask the server."""
@@ -387,11 +399,11 @@ class ClaimController:
 
 
 class _Refused(Exception):
-    """A claim that cannot be made now; the text goes into an event."""
+    """A claim that cannot be made now, or with these feature gates never; the text goes into an event."""
 
-    def __init__(self, code: int, message: str) -> None:
+    def __init__(self, code: int, message: str, *, final: bool = False) -> None:
         super().__init__(message)
-        self.code = code
+        self.code, self.final = code, final
 
 
 def _consumer(claim: Plain) -> Iterable[str]:

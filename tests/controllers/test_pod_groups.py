@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from lightkube.models.core_v1 import Pod
+from lightkube.models.core_v1 import Event, Pod
 from lightkube.models.resource_v1 import ResourceClaim
 from lightkube.models.scheduling_v1beta1 import PodGroup
 
@@ -117,5 +117,56 @@ def test_group_without_pods_goes_when_none_can_be_on_its_way(play_grouped) -> No
         await cluster.delete(PodGroup, "g")
         await cluster.settle(3)
         assert not await cluster.list(PodGroup)
+
+    play_grouped(story)
+
+
+async def with_gates(cluster: Cluster, gates: str) -> None:
+    """The controllers come back under other gates."""
+    await cluster.kill()
+    cluster.gates = FeatureGates.parse(gates)
+    await cluster.start(("resourceclaim-controller",))
+    await cluster.settle(1)
+
+
+def test_pod_gets_its_claims_when_its_group_is_there(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.claim_template("t"))
+        await cluster.create(make.pod("a", template_claims={"gpu": "t"}, schedulingGroup={"podGroupName": "g"}))
+        await cluster.settle(3)
+        assert not await cluster.list(ResourceClaim)
+        await cluster.create(make.pod_group("g"))
+        await cluster.settle(5)
+        assert len(await cluster.list(ResourceClaim)) == 1
+
+    play(story, "resourceclaim-controller", gates="GenericWorkload=true")
+
+
+def test_claims_of_groups_are_left_alone_when_the_gate_is_closed(play_grouped) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.kill()
+        await cluster.create(make.claim_template("t"))
+        made = await cluster.create(group("g"))
+        await cluster.create(make.pod("a", template_claims={"gpu": "t"}, schedulingGroup={"podGroupName": "g"}))
+        await cluster.create(make.claim("held"))
+        gone = {
+            "apiGroup": "scheduling.k8s.io",
+            "resource": "podgroups",
+            "name": "gone",
+            "uid": made["metadata"]["uid"],
+        }
+        allocation = {"devices": {"results": [{"request": "r", "driver": "d.com", "pool": "p", "device": "x"}]}}
+        status = {"status": {"allocation": allocation, "reservedFor": [gone]}}
+        await cluster.patch(ResourceClaim, "held", status, subresource="status")
+        await with_gates(cluster, "GenericWorkload=true")
+        assert [claim["metadata"]["name"] for claim in await cluster.list(ResourceClaim)] == ["held"]
+        assert (await cluster.get(ResourceClaim, "held"))["status"]["reservedFor"] == [gone]
+        (event,) = await cluster.list(Event)
+        assert (
+            event["message"]
+            == "PodResourceClaim gpu: claim gpu is a PodGroup claim but the DRAWorkloadResourceClaims feature is disabled"
+        )
+        await with_gates(cluster, "")
+        assert [claim["metadata"]["name"] for claim in await cluster.list(ResourceClaim)] == ["held"]
 
     play_grouped(story)
