@@ -145,24 +145,29 @@ class Inventory:
 
     # Taint rules
 
-    def set_rule(self, rule: DeviceTaintRule) -> None:
+    def set_rule(self, rule: DeviceTaintRule) -> bool:
+        """Whether the taints of any device changed; the status of rules changes much more often."""
         name = _name(rule)
         previous = self._rules.get(name)
         taint = rule.spec.taint
         self._rules[name] = (rule, Taint(taint.key, taint.value or "", taint.effect))
-        self._apply_rules(rule, previous[0] if previous else None)
+        if previous is not None and previous[0].spec == rule.spec:
+            return False
+        return self._apply_rules(rule, previous[0] if previous else None)
 
-    def remove_rule(self, name: str) -> None:
+    def remove_rule(self, name: str) -> bool:
         previous = self._rules.pop(name, None)
-        if previous:
-            self._apply_rules(previous[0])
+        return previous is not None and self._apply_rules(previous[0])
 
-    def _apply_rules(self, *rules: DeviceTaintRule | None) -> None:
+    def _apply_rules(self, *rules: DeviceTaintRule | None) -> bool:
         touched = [record for rule in rules if rule is not None for record in self._slices_of(rule)]
+        any_changed = False
         for record in {record.name: record for record in touched}.values():
             changed = self._with_rules(record)
             if changed.traits != record.traits:
                 self._put(changed)
+                any_changed = True
+        return any_changed
 
     def _slices_of(self, rule: DeviceTaintRule) -> Iterator[SliceRecord]:
         for pool in list(self.pools.values()):

@@ -136,13 +136,16 @@ class State:
         self.inventory.remove_class(name)
         self.resources.remove(name)
 
-    def set_rule(self, rule: DeviceTaintRule) -> None:
-        self.revision += 1
-        self.inventory.set_rule(rule)
+    def set_rule(self, rule: DeviceTaintRule) -> bool:
+        """Whether it makes a difference to any device; so does `remove_rule`."""
+        changed = self.inventory.set_rule(rule)
+        self.revision += changed
+        return changed
 
-    def remove_rule(self, name: str) -> None:
-        self.revision += 1
-        self.inventory.remove_rule(name)
+    def remove_rule(self, name: str) -> bool:
+        changed = self.inventory.remove_rule(name)
+        self.revision += changed
+        return changed
 
     def set_namespace(self, namespace: Namespace) -> None:
         assert namespace.metadata is not None

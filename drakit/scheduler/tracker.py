@@ -246,13 +246,13 @@ class Tracker:
         self.state.remove_class(device_class.metadata.name or "")
 
     def _rule_set(self, rule: DeviceTaintRule) -> None:
-        self.state.set_rule(rule)
-        self._devices_changed()
+        if self.state.set_rule(rule):
+            self._devices_changed()
 
     def _rule_gone(self, rule: DeviceTaintRule) -> None:
         assert rule.metadata is not None
-        self.state.remove_rule(rule.metadata.name or "")
-        self._devices_changed()
+        if self.state.remove_rule(rule.metadata.name or ""):
+            self._devices_changed()
 
     def _budget_set(self, budget: PodDisruptionBudget) -> None:
         assert budget.metadata is not None

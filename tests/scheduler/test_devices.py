@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from lightkube.models.resource_v1 import DeviceTaintRule
 
+from drakit.api.typed import from_plain
 from drakit.scheduler.claims import BindingFailed, ClaimLookupError, ready_to_bind
 from drakit.scheduler.outcome import Diagnosis, Rejection, SchedulingError
 from drakit.scheduler.pods import PodInfo
@@ -207,6 +209,27 @@ def test_a_partition_goes_where_it_leaves_the_least_over() -> None:
     made.displace("pod-p0")
     made.claims.set(claim("again"))
     assert place(made, user("again", "again")).node == used[0]
+
+
+# -- taint rules
+
+
+def rule(message: str = "", **selector: str) -> DeviceTaintRule:
+    conditions = [{"type": "EvictionInProgress", "status": "True", "reason": "R", "message": message}]
+    taint = {"key": "example.com/bad", "effect": "NoExecute"}
+    body = {"metadata": {"name": "r"}, "spec": {"deviceSelector": selector, "taint": taint}}
+    return from_plain(DeviceTaintRule, {**body, "status": {"conditions": conditions}})
+
+
+def test_only_a_rule_that_changes_a_device_is_news_for_waiting_pods() -> None:
+    made = state(node("a"), slice_("a", 2), device_class())
+    assert not made.set_rule(rule(driver="other.example.com"))
+    before = made.revision
+    assert made.set_rule(rule(driver=DRIVER))
+    assert not made.set_rule(rule(driver=DRIVER, message="1 pod needs to be evicted in 1 namespace."))
+    assert made.revision == before + 1
+    assert made.remove_rule("r")
+    assert not made.remove_rule("r")
 
 
 # -- extended resources
