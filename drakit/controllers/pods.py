@@ -406,11 +406,16 @@ async def evict_pod(
     }
     if generation:
         target["observedGeneration"] = pod["metadata"].get("generation", 0)
-    patch = {"metadata": {"uid": uid(pod)}, "status": conditions_patch(pod, [target])}
+    before: list[Plain] = status(pod).get("conditions") or []
+    known = next((each for each in before if each["type"] == "DisruptionTarget"), {})
+    if known.get("status") == "True":
+        target["lastTransitionTime"] = known.get("lastTransitionTime", stamp)
     try:
-        await client.patch_plain(
-            PODS, name(pod), patch, namespace=namespace(pod), kind="strategic", subresource="status"
-        )
+        if any(known.get(field) != value for field, value in target.items()):
+            patch = {"metadata": {"uid": uid(pod)}, "status": conditions_patch(pod, [target])}
+            await client.patch_plain(
+                PODS, name(pod), patch, namespace=namespace(pod), kind="strategic", subresource="status"
+            )
         await client.delete(PODS, name(pod), namespace=namespace(pod), uid=uid(pod))
     except StatusError as error:
         if error.code != 404:

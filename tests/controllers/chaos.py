@@ -64,3 +64,26 @@ class ChaosTransport:
 
     async def close(self) -> None:
         await self._inner.close()
+
+
+class Mortal:
+    """Lets so many writes through, then nothing more: the process is as good as dead."""
+
+    def __init__(self, writes: int) -> None:
+        self.left = writes
+
+    def wrap(self, inner: Transport) -> Transport:
+        return _MortalTransport(inner, Chaos(0), self)
+
+
+class _MortalTransport(ChaosTransport):
+    def __init__(self, inner: Transport, calm: Chaos, life: Mortal) -> None:
+        super().__init__(inner, calm)
+        self._life = life
+
+    async def request(self, request: Request) -> Response:
+        if request.method != "GET" and request.plural != "events":
+            self._life.left -= 1
+        if self._life.left < 0:
+            raise StatusError.unavailable("dead")
+        return await self._inner.request(request)

@@ -4,11 +4,9 @@ import pytest
 from lightkube.models.core_v1 import Event, Pod
 from lightkube.models.resource_v1 import ResourceClaim, ResourceClaimTemplate
 
-from drakit.api.errors import StatusError
-from drakit.client.transport import Request, Response, Transport
 from drakit.controllers import claim_decisions as decisions
 from tests.controllers import objects as make
-from tests.controllers.chaos import Chaos, ChaosTransport
+from tests.controllers.chaos import Mortal
 from tests.controllers.cluster import Cluster
 from tests.controllers.kubelet import allocate, bind
 
@@ -243,29 +241,6 @@ def test_metrics_have_upstreams_names(play) -> None:
 )
 def test_generated_names_are_cut_in_proportion(pod: str, entry: str, name: str) -> None:
     assert decisions.generate_name(pod, entry) == name
-
-
-class Mortal:
-    """Lets so many writes through, then nothing more: the process is as good as dead."""
-
-    def __init__(self, writes: int) -> None:
-        self.left = writes
-
-    def wrap(self, inner: Transport) -> Transport:
-        return _MortalTransport(inner, Chaos(0), self)
-
-
-class _MortalTransport(ChaosTransport):
-    def __init__(self, inner: Transport, calm: Chaos, life: Mortal) -> None:
-        super().__init__(inner, calm)
-        self._life = life
-
-    async def request(self, request: Request) -> Response:
-        if request.method != "GET" and request.plural != "events":
-            self._life.left -= 1
-        if self._life.left < 0:
-            raise StatusError.unavailable("dead")
-        return await self._inner.request(request)
 
 
 @pytest.mark.parametrize("writes", range(11))

@@ -14,7 +14,7 @@ from drakit.client.transport import JSON, Request, Response
 from drakit.controllers import device_taint_decisions as decisions
 from drakit.controllers.pool_views import pool_request_status
 from tests.controllers import objects as make
-from tests.controllers.chaos import Chaos, ChaosTransport
+from tests.controllers.chaos import Chaos, ChaosTransport, Mortal
 from tests.controllers.cluster import Cluster
 from tests.controllers.kubelet import allocate, bind
 
@@ -485,6 +485,28 @@ def test_pod_that_is_gone_when_its_time_comes_is_no_eviction() -> None:
             assert await told(cluster) == []
             assert cluster.context is not None
             assert "device_taint_eviction_controller_pod_deletions_total 0" in cluster.context.metrics.render()
+
+    asyncio.run(story())
+
+
+def test_a_kill_between_condition_and_deletion_leaves_the_condition_as_it_was() -> None:
+    async def story() -> None:
+        life = Mortal(2)  # the rule's status, the pod's condition
+        async with Cluster((TAINTS,), wrap=life.wrap) as cluster:
+            await pod_on_device(cluster)
+            await cluster.patch(Pod, "p", {"metadata": {"finalizers": ["example.com/hold"]}})
+            await cluster.create(make.rule("r", driver="gpu.example.com"))
+            await cluster.settle(1)
+            marked = await cluster.get(Pod, "p")
+            assert "deletionTimestamp" not in marked["metadata"]
+            await cluster.kill()
+            await cluster.clock.advance(30)
+            life.left = 1000
+            await cluster.start()
+            await cluster.settle(1)
+            pod = await cluster.get(Pod, "p")
+            assert pod["metadata"]["deletionTimestamp"]
+            assert pod["status"]["conditions"] == marked["status"]["conditions"]
 
     asyncio.run(story())
 
