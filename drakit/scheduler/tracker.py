@@ -19,7 +19,7 @@ from drakit.api.errors import StatusError
 from drakit.client import Client, Informers
 from drakit.clock import Clock
 from drakit.scheduler import groups, hints
-from drakit.scheduler.claims import ClaimLookupError, allocation_of, key_of
+from drakit.scheduler.claims import ClaimLookupError, allocation_of, extended_owner, key_of
 from drakit.scheduler.extended import IMPLICIT_PREFIX
 from drakit.scheduler.pods import DEFAULT_SCHEDULER, PodInfo, is_deleting, is_finished
 from drakit.scheduler.queue import SchedulingQueue, Waiting
@@ -291,15 +291,22 @@ class Tracker:
 
     def _wake_users(self, key: str, now: float) -> None:
         for waiting in self.queue.naming_claim(key):
-            self.queue.activate(waiting, now)
-            self.gate(waiting)
-            self._wake()
+            self._try_again(waiting, now)
+
+    def _try_again(self, waiting: Waiting, now: float) -> None:
+        self.queue.activate(waiting, now)
+        self.gate(waiting)
+        self._wake()
 
     def _claim_gone(self, claim: ResourceClaim) -> None:
         self.state.claims.remove(claim)
         self.state.revision += 1
         if allocation_of(claim) is not None:
             self._devices_changed()
+        elif (
+            waiting := self.queue.get(extended_owner(claim))
+        ) is not None:  # what an earlier attempt left stood in its way
+            self._try_again(waiting, self.clock.monotonic())
         self._watched()
 
 

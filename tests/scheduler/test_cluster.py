@@ -456,3 +456,28 @@ def test_binding_waits_for_the_driver() -> None:
         await until(lambda: node_of(client, "p"), "the pod bound")
 
     scenario(test)
+
+
+def test_what_a_killed_scheduler_left_of_an_extended_resource_is_taken_away_and_the_pod_placed() -> None:
+    """The claim was made, but not yet allocated: its end frees no device, yet the pod waited for it."""
+
+    async def test(client: Client) -> None:
+        asked = {"limits": {f"deviceclass.resource.kubernetes.io/{CLASS}": "1"}}
+        gated = pod("p", schedulingGates=[{"name": "example.com/wait"}])
+        gated["spec"]["containers"][0]["resources"] = asked
+        created = await client.create(gated)
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": created.metadata.uid, "controller": True}
+        left = claim("left")
+        left["metadata"] |= {
+            "annotations": {"resource.kubernetes.io/extended-resource-claim": "true"},
+            "finalizers": ["resource.kubernetes.io/delete-protection"],
+            "ownerReferences": [owner],
+        }
+        await client.create(left)
+        await client.patch(Pod, "p", {"spec": {"schedulingGates": None}}, namespace=NS)
+        await until(lambda: node_of(client, "p"), "the pod placed")
+        names = [c.metadata.name for c in (await client.list(ResourceClaim)).items if c.metadata]
+        assert len(names) == 1
+        assert names[0].startswith("p-extended-resources-")
+
+    scenario(test)
