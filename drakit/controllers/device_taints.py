@@ -71,14 +71,18 @@ class DeviceTaintController:
         self._claims.add_index("device", decisions.claim_keys)
         self._slices.add_index("pool", decisions.slice_keys)
         self._slices.add_index("tainted", _tainted_values)
-        self._rules.add_index("evicting", lambda rule: ("yes", decisions.selector_key(rule)) if _evicts(rule) else ())
+        rules_on = context.gates.enabled("DRADeviceTaintRules")
+        self._rules.add_index(
+            "evicting", lambda rule: ("yes", decisions.selector_key(rule)) if rules_on and _evicts(rule) else ()
+        )
         self._rules.add_index("uid", lambda rule: (uid(rule),), fixed=True)
         self._pods.add_handler(self._pod_added, self._pod_changed, self._pod_removed)
         self._claims.add_handler(self._claim_changed, self._claim_updated, self._claim_removed)
         self._slices.add_handler(
             lambda new: self._slice_changed(None, new), self._slice_changed, lambda old: self._slice_changed(old, None)
         )
-        self._rules.add_handler(self._rule_changed, self._rule_updated, self._rule_removed)
+        if rules_on:
+            self._rules.add_handler(self._rule_changed, self._rule_updated, self._rule_removed)
 
     async def run(self) -> None:
         await self.loop.run()

@@ -49,7 +49,8 @@ class PoolStatusController:
         self._claims, self._slices = informers.plain(ResourceClaim), informers.plain(ResourceSlice)
         self._claims.add_index("device", claim_keys)
         self._slices.add_index("pool", slice_keys)
-        self._rules.add_index("selector", lambda rule: (selector_key(rule),))
+        rules_on = context.gates.enabled("DRADeviceTaintRules")
+        self._rules.add_index("selector", lambda rule: (selector_key(rule),) if rules_on else ())
         self._attempts: dict[str, int] = {}
         prefix = "resourcepoolstatusrequest_controller"
         self._processed = context.metrics.counter(

@@ -71,7 +71,11 @@ CONTROLLERS: tuple[Callable[[Context], Controller], ...] = (
 NAMES: tuple[str, ...] = tuple(str(controller.name) for controller in CONTROLLERS)  # type: ignore[attr-defined]  # they are classes
 
 # Without its gate there is nothing for a controller to do.
-GATES = {PoolStatusController.name: "DRAResourcePoolStatus", PodGroupProtectionController.name: "GenericWorkload"}
+GATES = {
+    DeviceTaintController.name: "DRADeviceTaints",
+    PoolStatusController.name: "DRAResourcePoolStatus",
+    PodGroupProtectionController.name: "GenericWorkload",
+}
 
 # Controllers that may delete anything have an account each (in kube-system), so that the others need not hold that right.
 OWN_IDENTITY = {

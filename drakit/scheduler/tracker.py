@@ -65,6 +65,8 @@ class Tracker:
             (ResourceClaim, lambda new: self._claim_set(None, new), self._claim_set, self._claim_gone),
             (Pod, lambda new: self._pod_set(None, new), self._pod_set, self._pod_gone),
         ]
+        if not self.state.gates.enabled("DRADeviceTaintRules"):
+            followed = [each for each in followed if each[0] is not DeviceTaintRule]
         if self.gangs:
             group: Any = (PodGroup, self._group_set, lambda _, new: self._group_set(new), self._group_gone)
             followed.insert(-1, group)

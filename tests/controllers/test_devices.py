@@ -9,6 +9,7 @@ from lightkube.models.core_v1 import Event, Pod
 from lightkube.models.resource_v1 import DeviceTaintRule, ResourceClaim, ResourceSlice
 from lightkube.models.resource_v1alpha3 import ResourcePoolStatusRequest
 
+from drakit.api.gates import FeatureGates
 from drakit.client import Plain
 from drakit.client.transport import JSON, Request, Response
 from drakit.controllers import device_taint_decisions as decisions
@@ -20,6 +21,8 @@ from tests.controllers.kubelet import allocate, bind
 
 TAINTS, CLAIMS = "device-taint-eviction-controller", "resourceclaim-controller"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+PATIENT = [{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}]
+TAINTED = [{"name": "dev-0", "taints": [{"key": "k", "effect": "NoExecute"}]}]
 
 
 async def pod_on_device(
@@ -167,6 +170,31 @@ def test_effect_none_counts_and_does_nothing(play) -> None:
             "3 published devices selected. 1 allocated device selected. 1 pod would be evicted in 1 namespace if the effect was NoExecute. "
             "This information will not be updated again. Recreate the DeviceTaintRule to trigger an update."
         )
+
+    play(story, TAINTS)
+
+
+@pytest.mark.parametrize(
+    ("gates", "stays"),
+    [
+        pytest.param("", [], id="both"),
+        pytest.param("DRADeviceTaintRules=false", ["by-rule"], id="no-rules"),
+        pytest.param("DRADeviceTaints=false,DRADeviceTaintRules=false", ["by-rule", "by-slice"], id="no-taints"),
+    ],
+)
+def test_closed_gates_keep_pods_where_they_are(play, gates: str, stays: list[str]) -> None:
+    async def story(cluster: Cluster) -> None:
+        if gates:
+            await cluster.kill()  # the server keeps its gates: taints are stored already
+        await cluster.create(make.slice_("s", "node-1", TAINTED))
+        await pod_on_device(cluster, "by-slice")
+        await pod_on_device(cluster, "by-rule", "dev-1")
+        await cluster.create(make.rule("r", driver="gpu.example.com", device="dev-1"))
+        if gates:
+            cluster.gates = FeatureGates.parse(gates)
+            await cluster.start()
+        await cluster.settle(2)
+        assert await pods(cluster) == stays
 
     play(story, TAINTS)
 
@@ -388,10 +416,6 @@ def test_conditions_of_others_stay(play) -> None:
 
 async def told(cluster: Cluster) -> list[str]:
     return [event["message"] for event in await cluster.list(Event) if event["reason"] == "DeviceTaintManagerEviction"]
-
-
-PATIENT = [{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}]
-TAINTED = [{"name": "dev-0", "taints": [{"key": "k", "effect": "NoExecute"}]}]
 
 
 def test_taint_comes_into_force_when_the_newer_generation_that_hid_it_goes(play) -> None:

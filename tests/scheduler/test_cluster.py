@@ -481,3 +481,19 @@ def test_what_a_killed_scheduler_left_of_an_extended_resource_is_taken_away_and_
         assert names[0].startswith("p-extended-resources-")
 
     scenario(test)
+
+
+@pytest.mark.parametrize("rules", [True, False])
+def test_taint_rules_count_while_their_gate_is_open(rules: bool) -> None:
+    async def test(client: Client) -> None:
+        taint = {"key": "example.com/bad", "effect": "NoSchedule"}
+        spec = {"deviceSelector": {"driver": CLASS}, "taint": taint}
+        await client.create({"apiVersion": API, "kind": "DeviceTaintRule", "metadata": {"name": "r"}, "spec": spec})
+        await client.create(claim("c"))
+        await client.create(pod("p", claims="c"))
+        if rules:
+            assert "cannot allocate" in await until(lambda: reason(client, "p"), "the refusal")
+        else:
+            await until(lambda: node_of(client, "p"), "the pod placed")
+
+    scenario(test, gates=FeatureGates.parse(f"DRADeviceTaintRules={str(rules).lower()}"))
