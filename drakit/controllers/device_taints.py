@@ -94,8 +94,7 @@ class DeviceTaintController:
             self.loop.add(f"pod:{key_of(pod)}")
 
     def _pod_changed(self, old: Plain, new: Plain) -> None:
-        if (uid(old), spec(old).get("nodeName"), status(old).get("resourceClaimStatuses")) != (
-            uid(new),
+        if (spec(old).get("nodeName"), status(old).get("resourceClaimStatuses")) != (
             spec(new).get("nodeName"),
             status(new).get("resourceClaimStatuses"),
         ):
@@ -114,8 +113,9 @@ class DeviceTaintController:
             self._claim_changed(new)
 
     def _claim_removed(self, claim: Plain) -> None:
-        if self._waiting:
-            self._enqueue_consumers(claim)
+        for pod in self._consumers(claim) if self._waiting else ():
+            if key_of(pod) in self._waiting:
+                self.loop.add(f"pod:{key_of(pod)}")
 
     def _enqueue_consumers(self, claim: Plain) -> None:
         for pod in self._consumers(claim):
@@ -224,9 +224,6 @@ class DeviceTaintController:
     async def _reconcile_pod(self, pod: Plain) -> float | None:
         key = key_of(pod)
         waiting = self._waiting.get(key)
-        if waiting is not None and waiting.uid != uid(pod):
-            self._forget(key)
-            waiting = None
         if waiting is not None and waiting.done:
             return None  # the cache has still to learn of it
         eviction = self._eviction(pod)
@@ -236,7 +233,7 @@ class DeviceTaintController:
                 self._recorder.event(pod, "Normal", "DeviceTaintManagerEviction", "Cancelling deletion")
             return None
         if waiting is None:
-            waiting = self._waiting[key] = _Waiting(uid(pod))
+            waiting = self._waiting[key] = _Waiting()
         wait = (eviction.at - self._clock.now()).total_seconds()
         if wait > 0:
             self._tell_rules(eviction)
@@ -337,7 +334,7 @@ class DeviceTaintController:
         for claim in self._selected(rule):
             for pod in self._consumers(claim):
                 waiting = self._waiting.get(key_of(pod))
-                gone = deleting(pod) or (waiting is not None and waiting.done and waiting.uid == uid(pod))
+                gone = deleting(pod) or (waiting is not None and waiting.done)
                 eviction = self._eviction(pod, imagined) if not gone else None
                 if eviction is not None and uid(rule) in eviction.rules:
                     found[uid(pod)] = pod
@@ -360,7 +357,6 @@ def _evicts(rule: Plain) -> bool:
 class _Waiting:
     """A pod that has to go."""
 
-    uid: str
     turn: float | None = None  # when its time has come: the moment at which the rate of evictions lets it go
     done: bool = False
 
