@@ -538,7 +538,7 @@ def test_a_kill_between_condition_and_deletion_leaves_the_condition_as_it_was() 
 def test_each_of_many_pods_waits_once_for_its_turn(play) -> None:
     async def story(cluster: Cluster) -> None:
         bucket = cluster.controllers[0]._bucket  # type: ignore[attr-defined]
-        bucket._burst, bucket._tokens, bucket._per_second = 2, 2.0, 1.0
+        bucket._burst, bucket._tokens, bucket.per_second = 2, 2.0, 1.0
         for number in range(30):
             await pod_on_device(cluster, f"p{number}", f"dev-{number}")
         await cluster.settle(1)
