@@ -16,6 +16,7 @@ from lightkube.models.core_v1 import ConfigMap, Pod, ResourceQuota, Secret, Serv
 from lightkube.models.resource_v1 import DeviceClass, ResourceClaim, ResourceClaimTemplate
 
 from drakit.api import quotas, registry
+from drakit.api.errors import StatusError
 from drakit.api.quantity import Quantity
 from drakit.client import Informer, Plain, Resource, resource_of
 from drakit.controllers.loop import Context, ControlLoop
@@ -39,6 +40,7 @@ _COUNTED = (
     DaemonSet,
 )
 _BATCH = 0.1  # seconds from one write to the next: the first of many changes is written at once, the others together
+_PATIENCE = 5.0  # seconds until what admission has counted must have been seen, or never came to be
 _DISCOVER = "resources"  # the queue key for looking at what the server serves
 
 
@@ -49,6 +51,7 @@ class Tally:
         self.quota = quota
         self.limited = list(quotas.limits(quota))
         self.sums = quotas.total((), self.limited)
+        self.shrunk = False  # something went, or counts for less: the status may say less, too
         self._parts: dict[
             tuple[str, str, str], dict[str, Quantity]
         ] = {}  # (group, plural, object) -> what it counts for
@@ -82,11 +85,18 @@ class Tally:
             self.sums[each] = self.sums[each] - amount
         for each, amount in part.items():
             self.sums[each] = self.sums[each] + amount
+        nothing = Quantity.parse("0")
+        self.shrunk |= any(part.get(each, nothing) < amount for each, amount in before.items())
         if part:
             self._parts[key] = part
         else:
             del self._parts[key]
         return True
+
+    def at_least(self, said: Mapping[str, str]) -> dict[str, Quantity]:
+        """The sum, or what the status says where that is more."""
+        known = {each: Quantity.parse(said[each]) for each in self.limited if each in said}
+        return {each: max(amount, known.get(each, amount)) for each, amount in self.sums.items()}
 
 
 class QuotaController:
@@ -99,6 +109,7 @@ class QuotaController:
         informers = context.informers
         self._tallies: dict[str, dict[str, Tally]] = {}  # namespace -> quota -> its sum
         self._wrote: dict[str, float] = {}  # quota -> when its status was last written
+        self._charged: dict[str, float] = {}  # quota -> when its status was last seen to change
         self._extended: dict[str, str] = {}  # DeviceClass -> extendedResourceName
         self._quotas = informers.plain(ResourceQuota)
         self._classes = informers.plain(DeviceClass)
@@ -158,6 +169,7 @@ class QuotaController:
                 for obj in informer.by_index("namespace", namespace(quota)):
                     self._put(tally, informer.resource, obj)
         self._tallies.setdefault(namespace(quota), {})[key_of(quota)] = tally
+        self._charged[key_of(quota)] = self._clock.monotonic()
         self.loop.add(key_of(quota))
         followed = [informer.resource for informer in self._objects]
         if any(not any(quotas.counts(each, of.group, of.plural) for of in followed) for each in tally.limited):
@@ -186,12 +198,14 @@ class QuotaController:
         if spec(old) != spec(new):
             self._count_anew(new)
         elif status(old) != status(new):
+            self._charged[key_of(new)] = self._clock.monotonic()
             self._changed(key_of(new))
 
     def _quota_removed(self, quota: Plain) -> None:
         known = self._tallies.get(namespace(quota), {})
         known.pop(key_of(quota), None)
         self._wrote.pop(key_of(quota), None)
+        self._charged.pop(key_of(quota), None)
         if not known:
             self._tallies.pop(namespace(quota), None)
 
@@ -217,21 +231,30 @@ class QuotaController:
         tally = self._tallies.get(key.partition("/")[0], {}).get(key)
         if quota is None or tally is None:
             return None
+        # A real API server's admission counts what is about to be made. Until we have seen it, to say less would let others in: as
+        # upstream, we do so when something went, else when nothing has been counted for a while.
+        wait = self._charged.get(key, 0.0) + _PATIENCE - self._clock.monotonic()
+        shrunk, tally.shrunk = tally.shrunk, False
+        used = tally.sums if shrunk or wait <= 0 else tally.at_least(status(quota).get("used") or {})
+        again = wait if used != tally.sums else None
         new: dict[str, Any] = {
             "hard": spec(quota).get("hard") or {},
-            "used": {each: str(amount) for each, amount in tally.sums.items()},
+            "used": {each: str(amount) for each, amount in used.items()},
         }
         patch = status_patch(status(quota), new)
         if patch is not None:
-            # Admission writes this status too: never over a number that we have not seen.
+            # Never over a number that we have not seen.
             self._wrote[key] = self._clock.monotonic()
             patch["metadata"] = {"resourceVersion": quota["metadata"]["resourceVersion"], "uid": uid(quota)}
-            self._quotas.observe(
-                await self._client.patch_plain(
+            try:
+                written = await self._client.patch_plain(
                     QUOTAS, name(quota), patch, namespace=namespace(quota), subresource="status"
                 )
-            )
-        return None
+            except StatusError:
+                tally.shrunk |= shrunk
+                raise
+            self._quotas.observe(written)
+        return again
 
 
 def _known(model: type[Any]) -> bool:

@@ -384,3 +384,29 @@ def test_first_of_many_changes_shows_in_a_quota_at_once_and_the_others_together(
         assert (await cluster.get(ResourceQuota, "q"))["status"]["used"] == {"pods": "10"}
 
     play(story, "resourcequota-controller")
+
+
+def test_what_admission_has_counted_stays_until_it_is_seen_or_cannot_come_any_more(play) -> None:
+    """A real API server raises `used` before the object exists: to put it right at once would let others in."""
+
+    async def story(cluster: Cluster) -> None:
+        body = {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "5"}}}
+        await cluster.create({"apiVersion": "v1", "kind": "ResourceQuota", **body})
+        await cluster.settle(10)
+
+        async def used() -> str:
+            return str((await cluster.get(ResourceQuota, "q"))["status"]["used"]["pods"])
+
+        assert await used() == "0"
+        await cluster.patch(ResourceQuota, "q", {"status": {"used": {"pods": "2"}}}, subresource="status")
+        await cluster.create(make.pod("a"))
+        await cluster.settle(1)
+        assert await used() == "2"
+        await cluster.settle(6)
+        assert await used() == "1"
+        await cluster.patch(ResourceQuota, "q", {"status": {"used": {"pods": "3"}}}, subresource="status")
+        await cluster.delete(Pod, "a", grace_seconds=0)
+        await cluster.settle(0.5)
+        assert await used() == "0"
+
+    play(story, "resourcequota-controller")
