@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from math import inf
 
 from lightkube.models.apps_v1 import ReplicaSet
@@ -18,13 +18,13 @@ from drakit.controllers.objects import (
     condition,
     controller_of,
     deleting,
+    format_time,
     key_of,
     labels,
     name,
     namespace,
     parse_time,
     pod_active,
-    pod_available,
     set_condition,
     spec,
     status,
@@ -50,6 +50,7 @@ from drakit.controllers.pods import (
 __all__ = ["ReplicaSetController", "deletion_order", "next_status"]
 
 REPLICA_SETS = resource_of(ReplicaSet)
+_SKEW = 10  # seconds that a node's clock may be ahead of ours
 _BURST = 500
 _WORKERS = 5
 
@@ -209,12 +210,12 @@ class ReplicaSetController:
         active, ready = self._count(owner, "active"), self._count(owner, "ready")
         labeled, available = self._count(owner, f"labels:{exact}"), ready
         minimum = spec(replica_set).get("minReadySeconds") or 0
-        pods = self._pods.by_index(WORKLOAD, f"{owner}:active") if minimum or labeled != active else []
         if labeled != active:
             wanted = (spec(replica_set)["template"].get("metadata") or {}).get("labels") or {}
+            pods = self._pods.by_index(WORKLOAD, f"{owner}:active")
             labeled = sum(1 for pod in pods if wanted.items() <= labels(pod).items())
         if minimum:
-            available = sum(1 for pod in pods if pod_available(pod, minimum, now))
+            available -= sum(self._ripening(owner, minimum, now).values())
         new = next_status(
             replica_set,
             active=active,
@@ -244,11 +245,18 @@ class ReplicaSetController:
         ):
             return None
         now = self._clock.now()
-        waits = [
-            minimum - (now - parse_time(ready["lastTransitionTime"])).total_seconds()
-            for pod in self._pods.by_index(WORKLOAD, f"{uid(replica_set)}:ready")
-            if (ready := condition(pod, "Ready"))
-            and ready.get("lastTransitionTime")
-            and not pod_available(pod, minimum, now)
-        ]
+        ripening = self._ripening(uid(replica_set), minimum, now)
+        waits = [minimum - (now - parse_time(since)).total_seconds() for since in ripening if since]
         return max(0.05, min(waits)) if waits else float(minimum)
+
+    def _ripening(self, owner: str, minimum: int, now: datetime) -> dict[str, int]:
+        """How many pods are ready but not for long enough, by the time since when. Looks at the seconds or at the pods, whichever
+        are fewer: a large set looks at none of its pods."""
+        ripe = now - timedelta(seconds=minimum)
+        if minimum + _SKEW < self._count(owner, "ready"):
+            stamps = [format_time(ripe + timedelta(seconds=second)) for second in range(1, minimum + _SKEW)]
+            counts = {stamp: self._count(owner, f"ready:{stamp}") for stamp in ("", *stamps)}
+            return {stamp: count for stamp, count in counts.items() if count}
+        ready = [condition(pod, "Ready") or {} for pod in self._pods.by_index(WORKLOAD, f"{owner}:ready")]
+        since = [str(each.get("lastTransitionTime") or "") for each in ready]
+        return Counter(each for each in since if not each or parse_time(each) > ripe)

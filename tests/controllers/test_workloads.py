@@ -1,7 +1,7 @@
 """ReplicaSets, Deployments, StatefulSets and DaemonSets as a user sees them."""
 
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from lightkube.models.apps_v1 import ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet
@@ -653,3 +653,33 @@ def test_going_back_to_another_set_all_at_once_is_progress() -> None:
     progress = next(entry for entry in status["conditions"] if entry["type"] == "Progressing")
     assert (progress["reason"], progress["message"]) == ("ReplicaSetUpdated", 'ReplicaSet "new" is progressing.')
     assert progress["lastUpdateTime"] == "2026-01-01T01:00:00Z"
+
+
+@pytest.mark.parametrize(
+    "replicas", [pytest.param(4, id="fewer-than-seconds"), pytest.param(40, id="more-than-seconds")]
+)
+def test_ready_pods_become_available_one_by_one_as_they_ripen(play, replicas: int) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.workload("ReplicaSet", "rs", replicas=replicas, minReadySeconds=5))
+        await cluster.settle(1)
+        ages = dict(zip(await names(cluster), (0, 2, 7, -3), strict=False))  # one node's clock is ahead
+        began = cluster.clock.now().replace(microsecond=0)
+        for pod, age in ages.items():
+            since = (began - timedelta(seconds=age)).strftime("%Y-%m-%dT%H:%M:%SZ")
+            ready = {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": since}]}
+            await cluster.patch(Pod, pod, {"status": ready}, subresource="status")
+        available = []
+        for _ in range(11):
+            await cluster.settle(1)
+            status = (await cluster.get(ReplicaSet, "rs"))["status"]
+            assert status["readyReplicas"] == 4
+            passed = (cluster.clock.now() - began).total_seconds()
+            expected = sum(1 for age in ages.values() if age + passed >= 5 + 0.1)
+            available.append(status.get("availableReplicas", 0))
+            assert available[-1] >= expected
+        assert available[0] == 1
+        assert available == sorted(available)
+        assert available[-1] == 4
+        assert {1, 2, 3, 4} == {*available}
+
+    play(story, REPLICA_SETS)

@@ -388,6 +388,10 @@ EVENTS: tuple[Event, ...] = (
     Event(_CLAIMS, "a reservation in a claim that n pods name", _reserve_shared, _shared_claim, changes=False),
     Event(_CLAIMS, "a pod without claims", create(make.pod("plain")), changes=False),
     Event(_SETS, "one of n pods is no longer ready", one_pod("app=rs", _UNREADY), _workload("ReplicaSet", "rs")),
+    Event(
+        _SETS, "one of n pods that have to ripen is no longer ready", one_pod("app=slow", _UNREADY),
+        _workload("ReplicaSet", "slow", minReadySeconds=3),
+    ),
     Event(_SETS, "one of n pods is deleted", kill_one("app=rs")),
     Event(_SETS, "a set of one grows", patch(ReplicaSet, "other-1", {"spec": {"replicas": 2}})),
     Event(
