@@ -208,13 +208,13 @@ class Informer(Generic[T]):
             if new is None:
                 if old is not None:
                     for deleted in self._on_delete:
-                        deleted(old)
+                        _guarded(deleted, old)
             elif old is None:
                 for added in self._on_add:
-                    added(new)
+                    _guarded(added, new)
             else:
                 for updated in self._on_update:
-                    updated(old, new)
+                    _guarded(updated, old, new)
 
     def list(self) -> list[T]:  # last, because it hides the built-in in the annotations that follow it
         return [*self._items.values()]
@@ -308,6 +308,14 @@ class Informers:
             task = asyncio.get_running_loop().create_task(reflector.run(), name=f"informer:{reflector.resource.plural}")
             task.add_done_callback(_report)
             self._tasks[reflector] = task
+
+
+def _guarded(handler: Callable[..., None], *objects: Any) -> None:
+    """Whoever follows a cache fails alone: the others hear of the change all the same, and the cache itself is right."""
+    try:
+        handler(*objects)
+    except Exception:
+        log.exception("a handler of changes failed")
 
 
 def _same(plain: Plain) -> Plain:

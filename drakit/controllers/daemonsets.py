@@ -37,8 +37,8 @@ from drakit.controllers.pods import (
     WORKLOAD,
     PodControl,
     adopt_and_release,
+    adoptable,
     follow_children,
-    orphans_of,
     pod_from_template,
     same_pod,
     slow_start,
@@ -143,12 +143,10 @@ class DaemonSetController:
             return None  # when it is going, so is its history, and what it knew of its pods
         revision = await self._history.current(daemon_set, status(daemon_set).get("collisionCount") or 0)
         roster = self._roster(daemon_set, labels(revision).get(REVISION_LABEL, ""))
-        if roster.strangers or orphans_of(self._pods, daemon_set):
+        if roster.strangers or adoptable(self._pods, daemon_set):
             await adopt_and_release(self._client, self._pods, daemon_set, DAEMON_SETS)
         step = decide(roster, self._clock.now())
         failure = await self._carry_out(daemon_set, step, roster.revision)
-        if max(len(step.create), len(step.ended) + len(step.delete)) > _BURST:
-            self.loop.add(key)
         current = self._sets.get(key) or daemon_set
         patch = status_patch(status(current), next_status(current, roster, self._clock.now()))
         if patch is not None:

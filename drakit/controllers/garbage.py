@@ -81,7 +81,11 @@ class GarbageCollector:
 
     async def _discover(self) -> None:
         served = await self._served.collectable()
+        # A version that cannot be asked for just now stays followed: its objects are known by it, not by another of its versions.
+        kept = {(each.group, each.plural) for each in self._followed if each.api_version in self._served.stale}
         for resource in served - self._followed.keys():
+            if (resource.group, resource.plural) in kept:
+                continue
             informer = self._informers.plain(resource)
             self._followed[resource] = informer
             self._filling.append(informer)

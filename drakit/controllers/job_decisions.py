@@ -54,6 +54,7 @@ FAILURE_COUNT = "batch.kubernetes.io/job-index-failure-count"
 IGNORED_COUNT = "batch.kubernetes.io/job-index-ignored-failure-count"
 _FIRST_BACKOFF = 10.0
 _LAST_BACKOFF = 600.0
+_DIGITS = 10
 _MAX_INT32 = 2**31 - 1
 
 
@@ -76,8 +77,12 @@ def _true(job: Plain, kind: str) -> Plain | None:
 
 
 def completion_index(pod: Plain) -> int | None:
-    text = (pod["metadata"].get("annotations") or {}).get(COMPLETION_INDEX, "")
-    return int(text) if text.isdigit() else None
+    return _number((pod["metadata"].get("annotations") or {}).get(COMPLETION_INDEX, ""))
+
+
+def _number(text: str) -> int | None:
+    """What an annotation says; anybody may have written it."""
+    return int(text) if len(text) <= _DIGITS and text.isascii() and text.isdigit() else None
 
 
 def pod_failed(pod: Plain, job: Plain) -> bool:
@@ -167,8 +172,8 @@ def failed_indexes(job: Plain, pods: Iterable[Plain], known: Indexes) -> Indexes
 
 def _noted(pod: Plain, annotation: str) -> int:
     """How often the pod's index had failed before this pod."""
-    text = (pod["metadata"].get("annotations") or {}).get(annotation, "0")
-    return int(text) if text.isascii() and text.isdigit() and int(text) <= _MAX_INT32 else 0
+    number = _number((pod["metadata"].get("annotations") or {}).get(annotation, "0"))
+    return number if number is not None and number <= _MAX_INT32 else 0
 
 
 def _all_failures(pod: Plain) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -50,9 +50,9 @@ from drakit.controllers.pods import (
     WORKLOAD,
     PodControl,
     adopt_and_release,
+    adoptable,
     adopters,
     follow_children,
-    orphans_of,
     same_pod,
     selector_of,
     slow_start,
@@ -181,7 +181,7 @@ class JobController:
         job = self._jobs.get(key)
         if job is None or decisions.finished(job) or not _ours(job):
             return None
-        if orphans_of(self._pods, job):
+        if adoptable(self._pods, job):
             finalizer = partial(_adopted_with, job)
             await adopt_and_release(self._client, self._pods, job, JOBS, finalizer=finalizer)
         return await self._sync(job)
@@ -195,7 +195,7 @@ class JobController:
         decided = self._decided.get(uid(job)) or decisions.decided(job)
         verdict = decided or self._verdict(job, counts, terminated)
         failure: Exception | None = None
-        again = decisions.deadline_left(job, now)
+        again = decisions.deadline_left(job, now) if verdict is None else None
         managed = verdict is None and not deleting(job)
         if verdict is not None:
             self._decided[uid(job)] = verdict
@@ -369,7 +369,10 @@ class JobController:
         terminated = self._uncounted(job)
         if deleting(job):
             terminated += [pod for pod in self._active(job) if JOB_FINALIZER in finalizers(pod)]
-        doomed = [pod for pod in terminated if uid(pod) not in held and self._done_with(job, pod, verdict)]
+        to_be_listed = {uid(pod) for each in decisions.new_results(job, terminated, verdict) for pod in each}
+        doomed = [
+            pod for pod in terminated if uid(pod) not in held and self._done_with(job, pod, verdict, to_be_listed)
+        ]
         answers = await asyncio.gather(*(self._remove_finalizer(pod) for pod in doomed), return_exceptions=True)
         still = {uid(pod) for pod in self._uncounted(job)}
         new = _settled(dict(status(job)), still)
@@ -452,13 +455,12 @@ class JobController:
             and index not in counts.succeeded_indexes
         }
 
-    def _done_with(self, job: Plain, pod: Plain, verdict: Plain | None) -> bool:
+    def _done_with(self, job: Plain, pod: Plain, verdict: Plain | None, to_be_listed: Collection[str]) -> bool:
         """Its result is in the status, or it has none that counts: the finalizer may go."""
         over = verdict is not None or deleting(job)
         if not over and status(pod).get("phase") != "Succeeded" and not decisions.pod_failed(pod, job):
             return False  # still ending
-        to_be_listed = any(decisions.new_results(job, [pod], verdict))
-        return not to_be_listed or self._counted_without_uid(job, pod)
+        return uid(pod) not in to_be_listed or self._counted_without_uid(job, pod)
 
     def _counted_without_uid(self, job: Plain, pod: Plain) -> bool:
         """Results that are not listed by UID: indexes are their own record, and ignored failures have none."""

@@ -88,7 +88,7 @@ class NodeLifecycleController:
         self._pods = context.informers.plain(Pod)
         self._pods.add_index("node", lambda pod: (spec(pod)["nodeName"],) if spec(pod).get("nodeName") else ())
         self._nodes.add_handler(self._added, self._updated, self._removed)
-        self._leases.add_handler(self._renewed, lambda _, lease: self._renewed(lease))
+        self._leases.add_handler(self._renewed, lambda _, lease: self._renewed(lease), self._lease_gone)
 
     async def run(self) -> None:
         await self.loop.run()
@@ -132,6 +132,10 @@ class NodeLifecycleController:
             if node is not None and (condition(node, "Ready") or {}).get("status") == "Unknown":
                 self.loop.add(node_name)
 
+    def _lease_gone(self, lease: Plain) -> None:
+        if name(lease) not in self._nodes:
+            self._seen.pop(name(lease), None)
+
     async def reconcile(self, key: str) -> float | None:
         node = self._nodes.get(key)
         if node is None:
@@ -164,7 +168,10 @@ class NodeLifecycleController:
                 raise
             return False
         moment = spec(lease).get("renewTime")
-        if moment == self._seen[key][1]:
+        known = self._seen.get(key)
+        if known is None:
+            return True  # the node is gone meanwhile: there is nothing to mark
+        if moment == known[1]:
             return False
         self._seen[key] = (self._clock.monotonic(), moment)
         return True

@@ -44,6 +44,7 @@ __all__ = [
     "WORKLOAD",
     "PodControl",
     "adopt_and_release",
+    "adoptable",
     "adopters",
     "child_states",
     "container_statuses",
@@ -51,7 +52,6 @@ __all__ = [
     "follow_children",
     "label_text",
     "namespace_terminating",
-    "orphans_of",
     "owned_pods",
     "pod_from_template",
     "same_pod",
@@ -146,9 +146,23 @@ def selector_of(owner: Plain) -> LabelSelector:
     return from_label_selector(spec(owner).get("selector")) or _NOTHING
 
 
-def orphans_of(children: Informer[Plain], owner: Plain) -> int:
-    """How many children without owner may be for this one to adopt."""
-    return children.index_count(WORKLOAD, f"orphan:{_pair(owner)}")
+def adoptable(
+    children: Informer[Plain],
+    owner: Plain,
+    *,
+    member: Callable[[Plain], bool] = lambda _: True,
+    among: Callable[[Plain], bool] = lambda _: True,
+) -> list[Plain]:
+    """The children without owner that are this one's to adopt; `member` and `among` as for `adopt_and_release`."""
+    orphans = f"orphan:{_pair(owner)}"
+    if not children.index_count(WORKLOAD, orphans):
+        return []
+    selector = selector_of(owner)
+    return [
+        child
+        for child in children.by_index(WORKLOAD, orphans)
+        if not deleting(child) and among(child) and selector.matches(labels(child)) and member(child)
+    ]
 
 
 def _pair(owner: Plain) -> str:
@@ -359,11 +373,7 @@ async def adopt_and_release(
             await _patch_owner(client, children, resource, child, patch)
     if deleting(owner):
         return mine
-    orphans = [
-        child
-        for child in children.by_index(WORKLOAD, f"orphan:{_pair(owner)}")
-        if not deleting(child) and among(child) and belongs(child)
-    ]
+    orphans = adoptable(children, owner, member=member, among=among)
     if orphans:
         fresh = await client.get_plain(owner_resource, name(owner), namespace=namespace(owner))
         if uid(fresh) != uid(owner) or deleting(fresh):

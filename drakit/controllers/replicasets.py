@@ -35,10 +35,10 @@ from drakit.controllers.pods import (
     WORKLOAD,
     PodControl,
     adopt_and_release,
+    adoptable,
     child_states,
     follow_children,
     label_text,
-    orphans_of,
     owned_pods,
     pod_from_template,
     same_pod,
@@ -162,7 +162,9 @@ class ReplicaSetController:
         owner = uid(replica_set)
         exact = label_text((spec(replica_set)["template"].get("metadata") or {}).get("labels") or {})
         # Pods with exactly the template's labels match the selector: only if there are others is there anything to adopt or release.
-        if orphans_of(self._pods, replica_set) or self._count(owner, f"labels:{exact}") != self._count(owner, "active"):
+        if adoptable(self._pods, replica_set, among=pod_active) or self._count(owner, f"labels:{exact}") != self._count(
+            owner, "active"
+        ):
             await adopt_and_release(self._client, self._pods, replica_set, REPLICA_SETS, among=pod_active)
         failure: Exception | None = None
         if not deleting(replica_set):
@@ -180,18 +182,14 @@ class ReplicaSetController:
         missing = wanted - self._count(uid(replica_set), "active")
         if missing > 0:
             body = pod_from_template(spec(replica_set)["template"], replica_set)
-            worked, error = await slow_start(min(missing, _BURST), lambda _: self._control.create(replica_set, body))
-            if missing > _BURST and error is None and worked:
-                self.loop.add(key_of(replica_set))
-            return error
+            _, error = await slow_start(min(missing, _BURST), lambda _: self._control.create(replica_set, body))
+            return error  # each pod that comes, or goes, brings the set back: for the others there is another turn
         if missing < 0:
             active = [pod for pod in owned_pods(self._pods, replica_set) if pod_active(pod)]
             doomed = deletion_order(active, self._crowding(replica_set), self._clock.now())[: min(-missing, _BURST)]
             answers = await asyncio.gather(
                 *(self._control.delete(replica_set, pod) for pod in doomed), return_exceptions=True
             )
-            if -missing > _BURST:
-                self.loop.add(key_of(replica_set))
             return next((answer for answer in answers if isinstance(answer, Exception)), None)
         return None
 

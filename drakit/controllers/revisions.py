@@ -12,7 +12,7 @@ from drakit.api.errors import StatusError
 from drakit.client import Client, Informer, Informers, resource_of
 from drakit.client.resources import resource_of_plain
 from drakit.controllers.objects import Plain, controller_reference, key_of, labels, name, namespace, spec, uid
-from drakit.controllers.pods import WORKLOAD, adopt_and_release, child_states, orphans_of
+from drakit.controllers.pods import WORKLOAD, adopt_and_release, adoptable, child_states
 from drakit.controllers.rollout import annotations_of, fnv32, safe_encode
 
 __all__ = ["REVISION_LABEL", "History", "revision_of_pod", "template_of"]
@@ -63,7 +63,7 @@ class History:
 
     async def current(self, owner: Plain, collisions: int) -> Plain:
         """The revision of the owner's template; made, or moved to the end of the history, when it is not the last."""
-        if orphans_of(self.revisions, owner):  # of a set of this name that was deleted without its pods
+        if adoptable(self.revisions, owner):  # of a set of this name that was deleted without its pods
             await adopt_and_release(self._client, self.revisions, owner, resource_of_plain(owner))
         known = self.of(owner)
         data = _data(owner)

@@ -204,9 +204,9 @@ class Roster:
             yield from sorted((ordinal for each in lists for ordinal in each), reverse=True)
 
     def may_have(self, pod: Plain) -> bool:
-        """Whether the pod's name is the set's with a number."""
+        """Whether the pod's name is the set's with an ordinal, as the set writes it: web-01 would stand in the way of web-1."""
         prefix, _, number = name(pod).rpartition("-")
-        return prefix == self._name and number.isdigit()
+        return prefix == self._name and number.isdigit() and number == str(int(number))
 
     def _ordinal(self, pod: Plain) -> int:
         """-1 for a pod that is none of the set's business: a stranger, or one whose number is beyond all ordinals."""

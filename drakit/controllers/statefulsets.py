@@ -29,8 +29,8 @@ from drakit.controllers.pods import (
     WORKLOAD,
     PodControl,
     adopt_and_release,
+    adoptable,
     follow_children,
-    orphans_of,
     pod_from_template,
     same_pod,
     workload_pods,
@@ -111,7 +111,7 @@ class StatefulSetController:
         if stateful_set is None:
             return None
         roster = self._roster(stateful_set)
-        if roster.strangers or orphans_of(self._pods, stateful_set):
+        if roster.strangers or adoptable(self._pods, stateful_set, member=roster.may_have):
             await adopt_and_release(self._client, self._pods, stateful_set, STATEFUL_SETS, member=roster.may_have)
         revision = await self._history.current(stateful_set, status(stateful_set).get("collisionCount") or 0)
         update = name(revision)
@@ -127,7 +127,8 @@ class StatefulSetController:
             try:
                 await self._claims.settle(stateful_set, roster)  # before pods go, whose claims may go with them
                 done = await self._carry_out(stateful_set, step, templates, {True: update, False: current})
-                await self._claims.settle(stateful_set, roster)
+                if uid(stateful_set) in self._rosters:  # it may have gone meanwhile, and been forgotten
+                    await self._claims.settle(stateful_set, roster)
             except StatusError as error:
                 failure = error
         await self._write_status(self._sets.get(key) or stateful_set, roster, current, update)

@@ -39,6 +39,7 @@ LEASES = resource_of(Lease)
 SILENT = "simulated.drakit.dev/silent"
 LEASE_SECONDS = 40
 WRITES = 64  # at a time
+_RETRY = 1.0  # seconds after a write that failed
 NOT_READY = "node.kubernetes.io/not-ready"
 
 
@@ -252,13 +253,20 @@ class SimulatedNodes:
         uid, node = pod.metadata.uid or "", pod.spec.nodeName
         self._planned[uid] = step
 
+        what = f"pod {_key(pod)}, {step}"
+
         async def unless_silent() -> None:
             if node not in self._silent:
-                await work()
+                try:
+                    await work()
+                except StatusError as error:
+                    if error.code not in (404, 409):
+                        self._after(_RETRY, what, unless_silent)
+                    raise
             elif self._planned.get(uid) == step:
                 del self._planned[uid]  # planned anew when the node is heard again
 
-        self._after(seconds, f"pod {_key(pod)}, {step}", unless_silent)
+        self._after(seconds, what, unless_silent)
 
     def _spawn(self, what: str, work: Callable[[], Awaitable[None]]) -> None:
         async def bounded() -> None:

@@ -10,6 +10,7 @@ import hashlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import isfinite, nan
 from typing import Any
 
 from lightkube.models.core_v1 import Container, Pod
@@ -222,10 +223,13 @@ def _annotation(pod: Pod, name: str) -> str | None:
 
 def _seconds(pod: Pod, default: float) -> float:
     try:
-        return max(float(_annotation(pod, SECONDS) or default), 0.0)
+        seconds = float(_annotation(pod, SECONDS) or default)
     except ValueError:
+        seconds = nan
+    if not isfinite(seconds):
         log.warning("pod %s: annotation %s is no number of seconds", _where(pod), SECONDS)
         return default
+    return max(seconds, 0.0)
 
 
 def _exit_code(pod: Pod) -> int:

@@ -29,9 +29,10 @@ class Telling(Between):
     """It can say what its server has, as that of a real cluster."""
 
     kinds: list[Resource]
+    stale: tuple[str, ...] = ()
 
     async def discover(self) -> tuple[list[Resource], list[str]]:
-        return self.kinds, []
+        return self.kinds, [*self.stale]
 
 
 def owned_by(body: Plain, *owners: Plain, **fields: Any) -> Plain:
@@ -195,6 +196,34 @@ def test_dependents_of_a_kind_that_went_and_came_back_without_the_owner_go() -> 
             Telling.kinds = every
             await cluster.settle(100)
             assert await cluster.list(Secret, "default") == []
+
+    asyncio.run(story())
+
+
+def test_objects_are_not_forgotten_while_one_version_of_their_kind_cannot_be_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story() -> None:
+        async with Cluster() as cluster:
+            every = sorted(await Served(cluster.client, FeatureGates.default()).all(), key=str)
+            claims = resource_of(ResourceClaim)
+            older = Resource(claims.group, "v1beta1", claims.plural, claims.kind, True)
+            monkeypatch.setattr(Telling, "kinds", every, raising=False)
+            cluster._wrap = lambda inner: Telling(inner, nothing)
+            await cluster.kill()
+            await cluster.start([GARBAGE])
+            owner = await cluster.create(config("owner"))
+            await cluster.create(owned_by(make.claim("child"), owner))
+            await cluster.settle(1)
+            monkeypatch.setattr(Telling, "kinds", [older if each == claims else each for each in every])
+            monkeypatch.setattr(Telling, "stale", (claims.api_version,))
+            await cluster.settle(40)
+            monkeypatch.setattr(Telling, "kinds", every)
+            monkeypatch.setattr(Telling, "stale", ())
+            await cluster.settle(70)
+            await cluster.delete(ConfigMap, "owner")
+            await cluster.settle(100)
+            assert await cluster.list(ResourceClaim) == []
 
     asyncio.run(story())
 

@@ -179,3 +179,16 @@ async def _run(cluster: Cluster) -> None:
         await cluster.settle(1)
         await run_pods(cluster)
     await cluster.settle(1)
+
+
+def test_a_name_that_only_counts_like_an_ordinals_takes_no_ordinal() -> None:
+    body = make.workload("StatefulSet", "web", replicas=2)
+
+    def pod(name: str) -> Plain:
+        metadata = {"name": name, "namespace": "default", "labels": {"app": "web"}}
+        return {"kind": "Pod", "metadata": metadata, "spec": {}, "status": {"phase": "Running"}}
+
+    roster = Roster(body, [pod("web-0"), pod("web-1")])
+    roster.put(pod("web-01"))
+    roster.remove(pod("web-01"))
+    assert {ordinal: each["metadata"]["name"] for ordinal, each in roster.pods.items()} == {0: "web-0", 1: "web-1"}

@@ -237,3 +237,34 @@ def test_who_keeps_a_deleted_pod_learns_how_it_ended() -> None:
         }
 
     world(body)
+
+
+def test_a_status_that_could_not_be_written_is_written_later() -> None:
+    async def body(world: World) -> None:
+        patch_plain, refused = Client.patch_plain, []
+
+        async def unreliable(self: Client, resource: Any, name: str, patch: Any, **more: Any) -> Any:
+            if more.get("subresource") == "status" and name == "p" and len(refused) < 2:
+                refused.append(name)
+                raise StatusError.unavailable("not now")
+            return await patch_plain(self, resource, name, patch, **more)
+
+        with pytest.MonkeyPatch.context() as patching:
+            patching.setattr(Client, "patch_plain", unreliable)
+            await world.pod("p", seconds="3")
+            await world.pass_time(15)
+            assert len(refused) == 2
+            assert await world.phase("p") == "Succeeded"
+
+    world(body)
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-inf", "soon"])
+def test_seconds_that_are_no_number_stop_nobody(text: str) -> None:
+    async def body(world: World) -> None:
+        await world.pod("odd", seconds=text)
+        await world.pod("p", seconds="1")
+        await world.pass_time(10)
+        assert (await world.phase("odd"), await world.phase("p")) == ("Succeeded", "Succeeded")
+
+    world(body)

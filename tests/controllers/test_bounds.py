@@ -1,0 +1,140 @@
+"""What must not make a controller spin, or look at everything: annotations anybody may write, refusals, deadlines, strangers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from lightkube.models.apps_v1 import ReplicaSet
+from lightkube.models.core_v1 import Pod
+
+from drakit.api.errors import StatusError
+from drakit.client import Plain, Request
+from drakit.controllers import daemonsets, job_decisions, replicasets
+from drakit.controllers.pods import COMPLETION_INDEX
+from tests.controllers import objects as make
+from tests.controllers.between import Between
+from tests.controllers.cluster import Cluster
+from tests.controllers.kubelet import add_node, run_until_quiet
+
+_TURNS = 400  # of the event loop: a controller that backs off acts a few times in them
+
+
+async def _reconciles(cluster: Cluster) -> int:
+    loop = cluster.controllers[0].loop
+    before = loop.reconciles
+    for _ in range(_TURNS):
+        await asyncio.sleep(0)
+    return loop.reconciles - before
+
+
+@pytest.mark.parametrize("text", ["²", "9" * 5000, "-1", "1.5", ""])
+def test_an_index_that_is_no_number_is_none(text: str) -> None:
+    assert job_decisions.completion_index({"metadata": {"annotations": {COMPLETION_INDEX: text}}}) is None
+
+
+def test_one_that_follows_a_cache_and_fails_does_not_keep_changes_from_the_others(play: Any) -> None:
+    async def story(cluster: Cluster) -> None:
+        assert cluster.context is not None
+        pods, heard = cluster.context.informers.plain(Pod), []
+
+        def fails(_: Plain) -> None:
+            raise ValueError("a bug")
+
+        pods.add_handler(fails)
+        pods.add_handler(lambda pod: heard.append(pod["metadata"]["name"]))
+        await cluster.create(make.pod("a"))
+        await cluster.create(make.pod("b"))
+        await cluster.settle()
+        assert heard == ["a", "b"]
+
+    play(story, "replicaset-controller")
+
+
+def test_a_job_past_its_deadline_waits_for_its_pods_without_work(play: Any) -> None:
+    async def story(cluster: Cluster) -> None:
+        body = make.job("j", activeDeadlineSeconds=10)
+        body["spec"]["template"]["spec"]["nodeName"] = "lost"  # its pods end when a kubelet says so
+        await cluster.create(body)
+        await cluster.settle(2)
+        await cluster.clock.advance(9)
+        assert await _reconciles(cluster) < 10
+
+    play(story, "job-controller")
+
+
+async def _refuse_pods(request: Request) -> None:
+    if request.plural == "pods" and request.method in ("POST", "DELETE"):
+        raise StatusError(403, "Forbidden", "no")
+
+
+def test_refused_pods_of_more_than_one_burst_are_not_asked_for_without_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(daemonsets, "_BURST", 2)
+
+    async def story() -> None:
+        async with Cluster(["daemonset-controller"], wrap=lambda inner: Between(inner, _refuse_pods)) as cluster:
+            for number in range(6):
+                await add_node(cluster, f"node-{number}")
+            await cluster.create(make.workload("DaemonSet", "ds"))
+            assert 0 < await _reconciles(cluster) < 20
+
+    asyncio.run(story())
+
+
+def test_refused_deletions_of_more_than_one_burst_are_not_asked_for_without_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(replicasets, "_BURST", 2)
+    refused = False
+
+    async def refuse(request: Request) -> None:
+        if refused:
+            await _refuse_pods(request)
+
+    async def story() -> None:
+        nonlocal refused
+        async with Cluster(["replicaset-controller"], wrap=lambda inner: Between(inner, refuse)) as cluster:
+            await cluster.create(make.workload("ReplicaSet", "rs", replicas=6))
+            await cluster.settle(1)
+            assert len(await cluster.list(Pod)) == 6
+            refused = True
+            await cluster.patch(ReplicaSet, "rs", {"spec": {"replicas": 0}})
+            assert 0 < await _reconciles(cluster) < 20
+            refused = False
+            await cluster.settle(30)
+            assert await cluster.list(Pod) == []
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet", "DaemonSet"])
+def test_a_stranger_with_the_labels_does_not_make_every_event_look_at_all_pods(play: Any, kind: str) -> None:
+    async def story(cluster: Cluster) -> None:
+        for number in range(12):
+            await add_node(cluster, f"node-{number}")
+        size = {} if kind == "DaemonSet" else {"replicas": 12}
+        extra = {"podManagementPolicy": "Parallel", "serviceName": "w"} if kind == "StatefulSet" else {}
+        await cluster.create(make.workload(kind, "w", **size, **extra))
+        await run_until_quiet(cluster)
+        stranger = make.pod("debug", labels={"app": "w"})
+        if (
+            kind != "StatefulSet"
+        ):  # which takes only what is called like its own; these take all, unless it is on its way out
+            stranger["metadata"]["finalizers"] = ["example.com/hold"]
+        await cluster.create(stranger)
+        if kind != "StatefulSet":
+            await cluster.delete(Pod, "debug", grace_seconds=0)
+        await cluster.settle(1)
+        scans: list[str] = []
+        pods = cluster.controllers[0]._pods  # type: ignore[attr-defined]
+        original = pods.by_index
+        pods.by_index = lambda index, value: scans.append(value) or original(index, value)
+        one = next(pod["metadata"]["name"] for pod in await cluster.list(Pod) if pod["metadata"]["name"] != "debug")
+        await cluster.patch(Pod, one, {"status": {"message": "hello"}}, subresource="status")
+        unready = {"conditions": [{"type": "Ready", "status": "False"}]}
+        await cluster.patch(Pod, one, {"status": unready}, subresource="status")
+        await cluster.settle(0.5)
+        assert {value for value in scans if not value.startswith("orphan:")} == set()
+
+    play(story, f"{kind.lower()}-controller")
