@@ -20,6 +20,7 @@ from drakit.controllers.device_taint_decisions import Eviction, RuleCounts
 from drakit.controllers.loop import Context, ControlLoop
 from drakit.controllers.objects import (
     Plain,
+    condition,
     deleting,
     format_time,
     key_of,
@@ -51,9 +52,8 @@ class DeviceTaintController:
         self.loop = ControlLoop("device_taint_eviction", self.reconcile, context, workers=_WORKERS)
         self._bucket = TokenBucket(context.clock, _PER_SECOND, _BURST)
         self._waiting: dict[str, _Waiting] = {}  # by pod key
-        self._newest: dict[
-            str, int
-        ] = {}  # of each pool with NoExecute taints the generation that was last seen to count
+        # Of each pool with NoExecute taints the generation that was last seen to count.
+        self._newest: dict[str, int] = {}
         self._evicted: Counter[str] = Counter()  # by rule UID
         self._deletions = context.metrics.counter(
             "device_taint_eviction_controller_pod_deletions_total",
@@ -282,9 +282,7 @@ class DeviceTaintController:
         rule = self._rules.get(rule_name)
         if rule is None:
             return None
-        known = next(
-            (each for each in status(rule).get("conditions") or () if each["type"] == decisions.CONDITION), None
-        )
+        known = condition(rule, decisions.CONDITION)
         now = self._clock.now()
         effect = str((spec(rule).get("taint") or {}).get("effect") or "")
         if known is not None and known.get("observedGeneration") == rule["metadata"].get("generation", 0):

@@ -27,7 +27,7 @@ _REDISCOVER = 30.0
 _SYNC = 30.0  # how long caches may take before work begins without them
 _LOOK_AGAIN = 0.1
 _AT_ONCE = 50  # dependents that are orphaned at the same time
-_LOOKED_AT = ("ownerReferences", "finalizers", "deletionTimestamp", "uid")  # in an object's metadata
+_LOOKED_AT = ("ownerReferences", "finalizers", "deletionTimestamp")  # in an object's metadata
 _DISCOVER = "resources"  # the queue key for looking at what the server serves
 
 
@@ -40,9 +40,8 @@ class GarbageCollector:
         self._served = Served(context.client, context.gates)
         self._graph = Graph()
         self._recorder = context.recorder(self.name)
-        self._absent: OrderedDict[Coordinates, str] = (
-            OrderedDict()
-        )  # owners that the server does not have -> API version
+        # Owners that the server does not have -> API version.
+        self._absent: OrderedDict[Coordinates, str] = OrderedDict()
         self._followed: dict[Resource, Informer[Plain]] = {}
         self._unfollow: dict[Resource, Callable[[], None]] = {}
         self._filling: list[Informer[Plain]] = []  # caches that do not know everything yet

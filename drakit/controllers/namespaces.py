@@ -43,9 +43,8 @@ class Leftovers:
     counts: Counter[str] = field(default_factory=Counter)  # resource.group -> objects
     held_by: Counter[str] = field(default_factory=Counter)  # finalizer -> objects
     failures: list[str] = field(default_factory=list)
-    stale: list[str] = field(
-        default_factory=list
-    )  # group versions that cannot be asked now: what they hold is not known
+    # Group versions that cannot be asked now: what they hold is not known.
+    stale: list[str] = field(default_factory=list)
     pods: int = 0  # all else waits for them
 
 

@@ -56,9 +56,8 @@ class NodeTaintController:
         self._client, self._clock = context.client, context.clock
         self._recorder = context.recorder(self.name)
         self.loop = ControlLoop("taint_eviction", self.reconcile, context, workers=_WORKERS)
-        self._marked: dict[
-            str, float
-        ] = {}  # UIDs of pods that wait for their eviction, and when that is, on our own clock
+        # UIDs of pods that wait for their eviction, and when that is, on our own clock.
+        self._marked: dict[str, float] = {}
         self._deletions = context.metrics.counter(
             "taint_eviction_controller_pod_deletions_total",
             "Total number of Pods deleted by TaintEvictionController since its start",

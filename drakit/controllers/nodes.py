@@ -150,9 +150,8 @@ class NodeLifecycleController:
             else:
                 node = await self._mark_unknown(node)
         wait = await self._taint(node)
-        if (condition(node, "Ready") or {}).get(
-            "status"
-        ) == "Unknown":  # our word; a kubelet that says False speaks for its pods
+        # Our own word; a kubelet that says False speaks for its pods.
+        if (condition(node, "Ready") or {}).get("status") == "Unknown":
             await self._mark_pods(node)
         waits = [seconds for seconds in (wait, left if left > 0 else None) if seconds is not None]
         if key in self._down and self._zones.all_down:

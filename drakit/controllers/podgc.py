@@ -12,6 +12,7 @@ from drakit.controllers.objects import (
     conditions_patch,
     deleting,
     format_time,
+    is_true,
     key_of,
     name,
     namespace,
@@ -169,6 +170,5 @@ def _gone_first(pod: Plain) -> tuple[bool, str, str]:
 
 
 def _out_of_service(node: Plain) -> bool:
-    ready = next((each for each in status(node).get("conditions") or () if each["type"] == "Ready"), None)
     tainted = any(taint["key"] == OUT_OF_SERVICE for taint in spec(node).get("taints") or ())
-    return tainted and (ready is None or ready["status"] != "True")
+    return tainted and not is_true(node, "Ready")

@@ -417,13 +417,11 @@ async def evict_pod(
     }
     if generation:
         target["observedGeneration"] = pod["metadata"].get("generation", 0)
-    before: list[Plain] = status(pod).get("conditions") or []
-    known = next((each for each in before if each["type"] == "DisruptionTarget"), {})
-    if known.get("status") == "True":
-        target["lastTransitionTime"] = known.get("lastTransitionTime", stamp)
+    marks = conditions_patch(pod, [target])
+    known = condition(pod, "DisruptionTarget") or {}
     try:
-        if any(known.get(field) != value for field, value in target.items()):
-            patch = {"metadata": {"uid": uid(pod)}, "status": conditions_patch(pod, [target])}
+        if any(known.get(field) != value for field, value in marks["conditions"][0].items()):
+            patch = {"metadata": {"uid": uid(pod)}, "status": marks}
             await client.patch_plain(
                 PODS, name(pod), patch, namespace=namespace(pod), kind="strategic", subresource="status"
             )

@@ -52,9 +52,8 @@ class Tally:
         self.limited = list(quotas.limits(quota))
         self.sums = quotas.total((), self.limited)
         self.shrunk = False  # something went, or counts for less: the status may say less, too
-        self._parts: dict[
-            tuple[str, str, str], dict[str, Quantity]
-        ] = {}  # (group, plural, object) -> what it counts for
+        # (group, plural, object) -> what it counts for.
+        self._parts: dict[tuple[str, str, str], dict[str, Quantity]] = {}
 
     def counts(self, resource: Resource) -> bool:
         return any(quotas.counts(each, resource.group, resource.plural) for each in self.limited)

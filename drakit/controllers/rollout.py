@@ -470,7 +470,7 @@ def copied_annotations(
     before = result.get(REVISION, "")
     number = _integer(before or "0")
     if number is None:  # someone has written a revision that is none: left alone
-        return dict(annotations_of(replica_set)) if replica_set is not None else result
+        return dict(annotations_of(replica_set or {"metadata": {}}))
     if number < int(revision_text):
         if before:
             result[HISTORY] = _history(result.get(HISTORY, ""), before)

@@ -77,9 +77,8 @@ def _policy(stateful_set: Plain) -> dict[str, str]:
 class VolumeClaims:
     def __init__(self, client: Client, recorder: EventRecorder) -> None:
         self._client, self._recorder = client, recorder
-        self._settled: dict[
-            str, dict[int, tuple[str, str]]
-        ] = {}  # set's UID -> ordinal -> pod's UID, what its claims go with
+        # A set's UID -> ordinal -> the pod's UID, and what its claims go with.
+        self._settled: dict[str, dict[int, tuple[str, str]]] = {}
         self._wishes: dict[str, object] = {}  # set's UID -> what they have been settled for
 
     def forget(self, stateful_set: Plain) -> None:

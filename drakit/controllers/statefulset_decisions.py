@@ -54,10 +54,6 @@ class Step:
 
     rounds: list[list[Action]] = field(default_factory=list)
 
-    @property
-    def actions(self) -> list[Action]:
-        return [action for each in self.rounds for action in each]
-
 
 class Ordinals:
     """A sorted set."""

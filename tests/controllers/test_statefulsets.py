@@ -90,7 +90,7 @@ def test_how_many_pods_are_updated_at_once(policy: str, limit: int | str | None,
         for ordinal in range(10)
     ]
     step = decide(owner, Roster(owner, pods), "old", "new", NOW)
-    assert [(action.verb, action.ordinal) for action in step.actions] == [
+    assert [(action.verb, action.ordinal) for each in step.rounds for action in each] == [
         ("delete", 9 - number) for number in range(at_once)
     ]
 
