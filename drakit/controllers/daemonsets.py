@@ -22,7 +22,6 @@ from drakit.controllers.daemonset_decisions import (
 from drakit.controllers.loop import Context, ControlLoop
 from drakit.controllers.objects import (
     Plain,
-    controller_of,
     deleting,
     key_of,
     labels,
@@ -39,6 +38,7 @@ from drakit.controllers.pods import (
     adopt_and_release,
     adoptable,
     follow_children,
+    keep_rosters,
     pod_from_template,
     same_pod,
     slow_start,
@@ -69,7 +69,7 @@ class DaemonSetController:
         self._sets.add_index("where", _where)
         self._sets.add_handler(self._changed, lambda _, new: self._changed(new), self._removed)
         self._nodes.add_handler(self._node_added, self._node_updated, self._node_removed)
-        self._pods.add_handler(self._pod_put, self._pod_updated, self._pod_gone)
+        keep_rosters(self._pods, self._rosters)
         follow_children(self._pods, self._sets, self.loop, same=same_pod)
 
     async def run(self) -> None:
@@ -107,25 +107,6 @@ class DaemonSetController:
                 roster = self._rosters.get(uid(daemon_set))
                 if roster is not None:
                     yield daemon_set, roster
-
-    def _roster_of(self, pod: Plain) -> Roster | None:
-        owner = controller_of(pod) if self._rosters else None
-        return self._rosters.get(owner["uid"]) if owner is not None else None
-
-    def _pod_put(self, pod: Plain) -> None:
-        roster = self._roster_of(pod)
-        if roster is not None:
-            roster.put(pod)
-
-    def _pod_updated(self, old: Plain, new: Plain) -> None:
-        if old["metadata"].get("ownerReferences") != new["metadata"].get("ownerReferences"):
-            self._pod_gone(old)
-        self._pod_put(new)
-
-    def _pod_gone(self, pod: Plain) -> None:
-        roster = self._roster_of(pod)
-        if roster is not None:
-            roster.remove(pod)
 
     # What is done.
 

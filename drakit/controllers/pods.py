@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Protocol
 from weakref import WeakKeyDictionary
 
 from lightkube.models.core_v1 import Pod
@@ -50,6 +51,7 @@ __all__ = [
     "container_statuses",
     "evict_pod",
     "follow_children",
+    "keep_rosters",
     "label_text",
     "namespace_terminating",
     "owned_pods",
@@ -202,6 +204,37 @@ def adopters(child: Plain, owners: Informer[Plain]) -> Iterable[Plain]:
         for owner in owners.by_index("selector", pair):
             if selector_of(owner).matches(labels(child)):
                 yield owner
+
+
+class Roster(Protocol):
+    """What a controller knows of one owner's pods."""
+
+    def put(self, pod: Plain) -> None: ...
+    def remove(self, pod: Plain) -> None: ...
+
+
+def keep_rosters(pods: Informer[Plain], rosters: Mapping[str, Roster]) -> None:
+    """Each pod event into the roster of the pod's owner; `rosters` by the owner's UID, for those that have one."""
+
+    def put(pod: Plain) -> None:
+        if (roster := _roster_of(pod, rosters)) is not None:
+            roster.put(pod)
+
+    def remove(pod: Plain) -> None:
+        if (roster := _roster_of(pod, rosters)) is not None:
+            roster.remove(pod)
+
+    def updated(old: Plain, new: Plain) -> None:
+        if old["metadata"].get("ownerReferences") != new["metadata"].get("ownerReferences"):
+            remove(old)
+        put(new)
+
+    pods.add_handler(put, updated, remove)
+
+
+def _roster_of(pod: Plain, rosters: Mapping[str, Roster]) -> Roster | None:
+    owner = controller_of(pod) if rosters else None
+    return rosters.get(owner["uid"]) if owner is not None else None
 
 
 class _Following:

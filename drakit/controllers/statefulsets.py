@@ -13,7 +13,6 @@ from drakit.client import resource_of
 from drakit.controllers.loop import Context, ControlLoop
 from drakit.controllers.objects import (
     Plain,
-    controller_of,
     deleting,
     key_of,
     labels,
@@ -31,6 +30,7 @@ from drakit.controllers.pods import (
     adopt_and_release,
     adoptable,
     follow_children,
+    keep_rosters,
     pod_from_template,
     same_pod,
     workload_pods,
@@ -67,7 +67,7 @@ class StatefulSetController:
         self._claims = VolumeClaims(context.client, self._recorder)
         self._rosters: dict[str, Roster] = {}  # by the set's UID
         self._sets.add_handler(self._changed, lambda _, new: self._changed(new), self._removed)
-        self._pods.add_handler(self._pod_put, self._pod_updated, self._pod_gone)
+        keep_rosters(self._pods, self._rosters)
         follow_children(self._pods, self._sets, self.loop, same=same_pod)
 
     async def run(self) -> None:
@@ -79,25 +79,6 @@ class StatefulSetController:
     def _removed(self, stateful_set: Plain) -> None:
         self._rosters.pop(uid(stateful_set), None)
         self._claims.forget(stateful_set)
-
-    def _roster_of(self, pod: Plain) -> Roster | None:
-        owner = controller_of(pod) if self._rosters else None
-        return self._rosters.get(owner["uid"]) if owner is not None else None
-
-    def _pod_put(self, pod: Plain) -> None:
-        roster = self._roster_of(pod)
-        if roster is not None:
-            roster.put(pod)
-
-    def _pod_updated(self, old: Plain, new: Plain) -> None:
-        if old["metadata"].get("ownerReferences") != new["metadata"].get("ownerReferences"):
-            self._pod_gone(old)
-        self._pod_put(new)
-
-    def _pod_gone(self, pod: Plain) -> None:
-        roster = self._roster_of(pod)
-        if roster is not None:
-            roster.remove(pod)
 
     def _roster(self, stateful_set: Plain) -> Roster:
         known = self._rosters.get(uid(stateful_set))
