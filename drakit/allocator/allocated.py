@@ -147,14 +147,18 @@ class Allocated:
 
     def without(self, released: Iterable[tuple[PoolKey, str]]) -> Allocated:
         """A copy in which nobody holds these devices: for trying out what would help."""
-        free = set(released)
+        free: dict[PoolKey, set[str]] = {}
+        for key, device in released:
+            free.setdefault(key, set()).add(device)
         other = Allocated()
-        for uid, hold in self.holds():
-            if (hold.pool, hold.device) not in free:
-                other._add(uid, hold)
         other._names = self._names
         return other
 
+        other.pools = dict(self.pools)  # what is not touched is shared: nobody changes a copy
+        for key, devices in free.items():
+            if key in self.pools:
+                other.pools[key] = pool = HeldPool()
+                pool.devices = {n: held for n, held in self.pools[key].devices.items() if n not in devices}
     def _replace(self, table: dict[str, list[Hold]], uid: str, holds: list[Hold]) -> None:
         for hold in table.pop(uid, ()):
             self._remove(uid, hold)

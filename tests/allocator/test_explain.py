@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from drakit.allocator import Explanation, Failure, Features
+from drakit.allocator.allocated import Allocated
 from tests.allocator.objects import GPU, Cluster, Plain, claim, device, device_class, node, request, slice_
 
 MODEL_A = f'device.attributes["{GPU}"].?model.orValue("") == "A"'
@@ -156,6 +157,16 @@ def test_a_label_that_brings_devices_within_reach_is_offered() -> None:
         [slice_("s", [device("x")], nodeSelector=selector)], claim(request()), nodes=[node(zone="z2")]
     )
     assert [(s.kind, s.changes[0]["labels"]) for s in explanation.suggestions] == [("label-node", {"zone": "z1"})]
+
+
+def test_a_trial_copies_only_what_it_frees() -> None:
+    held = Allocated()
+    for pool in ("a", "b"):
+        held.hold(pool, [{"driver": GPU, "pool": pool, "device": name} for name in ("x", "y")], holder=f"ns/{pool}")
+    trial = held.without([((GPU, "a"), "x")])
+    assert [trial.holders((GPU, "a"), name) for name in ("x", "y")] == [(), ("ns/a",)]
+    assert trial.pools[GPU, "b"] is held.pools[GPU, "b"]
+    assert held.holders((GPU, "a"), "x") == ("ns/a",)
 
 
 def test_explaining_changes_nothing() -> None:
