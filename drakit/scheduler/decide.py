@@ -17,7 +17,7 @@ from lightkube.models.resource_v1 import ResourceClaim
 from drakit.allocator import Allocation, Failure
 from drakit.scheduler import extended, filters, score
 from drakit.scheduler.affinity import Neighbours
-from drakit.scheduler.claims import PLUGIN, uid_of
+from drakit.scheduler.claims import PLUGIN, key_of, uid_of
 from drakit.scheduler.devices import (
     CANNOT_ALLOCATE,
     NO_DEVICES,
@@ -205,12 +205,24 @@ def _decide(
         attempt = Attempt(state, info, now, new_uid)
     except Rejected as rejected:
         return Diagnosis(len(state.nodes), prefilter=rejected.rejection), None
+    if (kept := _kept_for_another(attempt)) is not None:
+        return Diagnosis(len(state.nodes), prefilter=kept), None
     if (known := state.known_failure(attempt.key)) is not None:
         return known.retold(attempt.devices.names), None
     placement = _search(attempt)
     if placement is not None:
         return placement, attempt
     return diagnose(attempt), attempt
+
+
+def _kept_for_another(attempt: Attempt) -> Rejection | None:
+    """A claim that comes free for a pod that goes before finds no new users: its victims' successors would keep it for ever."""
+    state, mine = attempt.state, {key_of(claim) for claim in attempt.devices.allocated}
+    for promise in _ahead(state, attempt.info) if mine else ():
+        if (found := mine.intersection(promise.claims)) and state.takes_devices(promise.info):
+            text = f"claim {min(found)} is to come free for pod {promise.info.key}"
+            return Rejection(PLUGIN, ("resourceclaim in use",), details=text)
+    return None
 
 
 def _search(attempt: Attempt) -> Placement | None:

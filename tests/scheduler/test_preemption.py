@@ -540,3 +540,20 @@ def test_extended_resources_are_freed_with_the_pod_that_has_them() -> None:
     run(made, "low", "a", priority=1, requests={"example.com/gpu": "1"})
     found, _ = ask(made, info("p", priority=10, requests={"example.com/gpu": "1"}))
     assert victims(found) == ["low"]
+
+
+# -- promises
+
+
+def test_a_claim_that_is_to_come_free_finds_no_new_users() -> None:
+    """The victim's successor names the same claim and would keep its devices from the pod that waits for them."""
+    made = full(holding("c1", "gpu-0", "one"), holding("c2", "gpu-1", "vip"), claim("want"))
+    run(made, "vip", "a", priority=100, claims={"c": "c2"})
+    waiting = info("p", priority=10, claims={"c": "want"})
+    made.nominate(waiting, "a", ["ns/c1"])
+    outcome, _ = decide(made, info("successor", priority=1, claims={"c": "c1"}), NOW, uid)
+    assert isinstance(outcome, Diagnosis)
+    assert "claim ns/c1 is to come free for pod ns/p" in outcome.message()
+    assert isinstance(decide(made, info("urgent", priority=11, claims={"c": "c1"}), NOW, uid)[0], Placement)
+    made.withdraw(waiting.uid)
+    assert isinstance(decide(made, info("successor", priority=1, claims={"c": "c1"}), NOW, uid)[0], Placement)
