@@ -7,9 +7,9 @@ for CPU, memory and ports it is, as upstream does, when nothing else helps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
@@ -293,28 +293,31 @@ def _rejection(attempt: Attempt, node: NodeInfo) -> Rejection | None:
     """As `Attempt.accepts` and the allocator, with the node as it is now: spread and affinity are counted afresh upstream; here
     a node they reject for good is no candidate."""
     if node.name not in attempt.nominated:
-        return _rejection_now(attempt, node)
-    with _promises_kept(attempt, node):
-        return _rejection_now(attempt, node)
+        return _rejection_now(attempt, node, frozenset())
+    with _promises_kept(attempt, node) as kept:
+        return _rejection_now(attempt, node, kept)
 
 
 @contextmanager
-def _promises_kept(attempt: Attempt, node: NodeInfo) -> Iterator[None]:
-    """With those that wait for the node there already, and their devices taken: a preemption is not to live on another's."""
-    waiting, allocated = attempt.nominated[node.name], attempt.state.allocated
-    taken: list[str] = []
+def _promises_kept(attempt: Attempt, node: NodeInfo) -> Iterator[set[str]]:
+    """With those that wait for the node there already, and their devices taken: a preemption is not to live on another's. Gives
+    the UIDs of the claims that they bring: whoever shares one needs no devices of its own for it."""
+    state, waiting, kept = attempt.state, attempt.nominated[node.name], set[str]()
     for other in waiting:
-        for claim, result in _would_get(attempt, other, node):
-            allocated.assume(uid_of(claim), result)
-            taken.append(uid_of(claim))
+        wanted = _would_get(attempt, other, node)
+        if not state.nominated[other.uid].holds:  # `promises_held` has those
+            for claim, result in wanted:
+                if uid_of(claim) not in kept:
+                    state.allocated.assume(uid_of(claim), result)
+                    kept.add(uid_of(claim))
         node.add(other)
     try:
-        yield
+        yield kept
     finally:
         for other in waiting:
             node.remove(other.uid)
-        for uid in taken:
-            allocated.forget(uid)
+        for uid in kept:
+            state.allocated.forget(uid)
 
 
 def _would_get(attempt: Attempt, other: PodInfo, node: NodeInfo) -> list[tuple[ResourceClaim, dict[str, Any]]]:
@@ -329,7 +332,7 @@ def _would_get(attempt: Attempt, other: PodInfo, node: NodeInfo) -> list[tuple[R
     return [] if isinstance(outcome, Failure) else list(zip(variant.claims, outcome.results, strict=True))
 
 
-def _rejection_now(attempt: Attempt, node: NodeInfo) -> Rejection | None:
+def _rejection_now(attempt: Attempt, node: NodeInfo, kept: Collection[str]) -> Rejection | None:
     devices = attempt.devices
     if (rejection := filters.dynamic(attempt.info, node, devices.provided)) is not None:
         return rejection
@@ -344,7 +347,9 @@ def _rejection_now(attempt: Attempt, node: NodeInfo) -> Rejection | None:
     variant = devices.variant_for(node)
     if not isinstance(variant, Variant):
         return variant
-    return NO_DEVICES if variant.claims and isinstance(devices.allocate(node, variant), Failure) else None
+    claims = [claim for claim in variant.claims if uid_of(claim) not in kept]
+    short = bool(claims) and isinstance(devices.allocate(node, replace(variant, claims=claims)), Failure)
+    return NO_DEVICES if short else None
 
 
 @contextmanager

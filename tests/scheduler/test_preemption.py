@@ -8,7 +8,7 @@ import pytest
 from lightkube.models.core_v1 import NodeSelector
 from lightkube.models.meta_v1 import LabelSelector, OwnerReference
 from lightkube.models.policy_v1 import PodDisruptionBudget
-from lightkube.models.resource_v1 import ResourceClaimConsumerReference, ResourceSlice
+from lightkube.models.resource_v1 import Device, ResourceClaimConsumerReference, ResourceSlice
 
 from drakit.api.typed import from_plain
 from drakit.scheduler.decide import Placement, decide
@@ -557,3 +557,22 @@ def test_a_claim_that_is_to_come_free_finds_no_new_users() -> None:
     assert isinstance(decide(made, info("urgent", priority=11, claims={"c": "c1"}), NOW, uid)[0], Placement)
     made.withdraw(waiting.uid)
     assert isinstance(decide(made, info("successor", priority=1, claims={"c": "c1"}), NOW, uid)[0], Placement)
+
+
+def test_pods_that_share_a_claim_preempt_for_it_once() -> None:
+    found, _ = ask(crowded(), info("q", priority=10, claims={"c": "want"}))
+    assert len(victims(found)) == 1
+
+
+def test_what_is_promised_of_a_shared_pool_is_counted_once() -> None:
+    pool, held = fabric(), attached("c2", "two")
+    pool.spec.devices.append(from_plain(Device, {"name": "gpu-1"}))
+    held.status.allocation.devices.results[0].device = "gpu-1"
+    claims = (attached("c1", "one"), held, claim("want"), claim("more"))
+    made = state(node("a"), pool, device_class(), *claims)
+    run(made, "one", "a", priority=1, claims={"c": "c1"})
+    run(made, "two", "a", priority=1, claims={"c": "c2"})
+    result = {"request": "r", "driver": DRIVER, "pool": "fabric", "device": "gpu-0"}
+    made.nominate(info("p", priority=10, claims={"c": "want"}), "a", ["ns/c1"], [{"devices": {"results": [result]}}])
+    found, _ = ask(made, info("q", priority=10, claims={"c": "more"}))
+    assert victims(found) == ["two"]
