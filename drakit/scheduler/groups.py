@@ -33,9 +33,12 @@ class Groups:
         self.objects = objects
         self.members: dict[str, dict[str, None]] = {}  # group key -> UIDs of its pods, waiting or placed
 
-    def join(self, info: PodInfo) -> None:
-        if info.group is not None:
-            self.members.setdefault(info.group, {})[info.uid] = None
+    def join(self, info: PodInfo) -> bool:
+        """Whether the pod completes its group."""
+        if info.group is None or info.uid in (members := self.members.setdefault(info.group, {})):
+            return False
+        members[info.uid] = None
+        return len(members) == self.min_count(info.group)
 
     def leave(self, info: PodInfo) -> None:
         if info.group is not None and (members := self.members.get(info.group)) is not None:

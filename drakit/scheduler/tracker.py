@@ -111,7 +111,7 @@ class Tracker:
             known.pods[uid] = known.pods[uid].with_version(pod)
             return
         info = PodInfo(pod)
-        self.groups.join(info)
+        self._join(info)
         self.state.place(info, node)
         hints.pod_came(self.queue, self.clock.monotonic())
 
@@ -126,9 +126,8 @@ class Tracker:
         if waiting is None:
             info = PodInfo(pod)
             waiting = self.queue.add(info, now)
-            if self.gangs and info.group is not None:
-                self.groups.join(info)
-                self._wake_group(info.group)
+            if self.gangs:
+                self._join(info)
             if info.nominated_node:
                 self.state.nominate(info, info.nominated_node)
         else:
@@ -157,8 +156,12 @@ class Tracker:
             except ClaimLookupError as error:
                 self.queue.gate(waiting, str(error), error.keys)
 
+    def _join(self, info: PodInfo) -> None:
+        if self.groups.join(info) and info.group is not None:  # later ones take the others along
+            self._wake_group(info.group)
+
     def _wake_group(self, key: str) -> None:
-        """A pod joined, or the group came or changed: the others may be let go."""
+        """The group is complete, came or changed: its pods may be let go."""
         now = self.clock.monotonic()
         for uid in self.groups.members.get(key, {}):
             waiting = self.queue.get(uid)

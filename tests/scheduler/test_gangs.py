@@ -14,7 +14,12 @@ from lightkube.models.scheduling_v1beta1 import PodGroup
 from drakit.api.errors import StatusError
 from drakit.api.typed import from_plain
 from drakit.client import Client
+from drakit.clock import VirtualClock
 from drakit.scheduler.groups import condition_patch
+from drakit.scheduler.queue import SchedulingQueue
+from drakit.scheduler.state import State
+from drakit.scheduler.tracker import Tracker
+from tests.scheduler import builders
 from tests.scheduler.test_cluster import (
     CLASS,
     GANGS,
@@ -220,6 +225,47 @@ def test_when_one_claim_cannot_be_written_no_pod_of_the_gang_is_bound() -> None:
         await until(lambda: both(client, *names), "all placed", seconds=8)
 
     scenario(test, gates=GANGS)
+
+
+# -- what comes and goes
+
+
+class Counted(SchedulingQueue):
+    """How often a pod is looked at."""
+
+    looks = 0
+
+    def gate(self, *args: Any, **kwargs: Any) -> None:
+        self.looks += 1
+        super().gate(*args, **kwargs)
+
+
+def follower(group: PodGroup) -> tuple[Tracker, Counted]:
+    queue, made = Counted(), State(gates=GANGS)
+    tracker = Tracker(made, queue, VirtualClock(), "default-scheduler", wake=lambda: None, watched=lambda: None)
+    tracker._group_set(group)
+    return tracker, queue
+
+
+def gang_member(name: str, **spec: Any) -> Pod:
+    return builders.pod(name, schedulingGroup={"podGroupName": "g"}, **spec)
+
+
+def test_pods_of_a_gang_are_looked_at_when_they_come_and_when_it_is_complete() -> None:
+    pods = 100
+    tracker, queue = follower(builders.pod_group("g", schedulingPolicy={"gang": {"minCount": pods}}))
+    for number in range(pods):
+        tracker._pod_set(None, gang_member(f"g{number}"))
+    assert queue.counts()["active"] == pods
+    assert queue.looks == pods - 1
+
+
+def test_a_pod_that_has_its_node_already_can_complete_a_gang() -> None:
+    tracker, queue = follower(builders.pod_group("g", schedulingPolicy={"gang": {"minCount": 2}}))
+    tracker._pod_set(None, gang_member("g0"))
+    assert queue.counts()["gated"] == 1
+    tracker._pod_set(None, gang_member("g1", nodeName="n"))
+    assert queue.counts()["active"] == 1
 
 
 # -- the condition
