@@ -15,7 +15,7 @@ from drakit.allocator.features import Features
 from drakit.allocator.inventory import Inventory
 from drakit.allocator.outcome import Allocation, Budget, Failure
 from drakit.allocator.pools import INVALID, GatherError
-from drakit.allocator.problem import Problem
+from drakit.allocator.problem import Alternative, Problem
 from drakit.allocator.results import assemble
 from drakit.allocator.search import Search
 
@@ -62,4 +62,10 @@ def allocate(
             _explain=partial(explain, inventory, allocated, node, claims, features),
         )
     why = partial(explain, inventory, allocated, node, claims, features)
-    return Failure("none", name, "cannot allocate all claims", search.steps, _explain=why)
+    lacking = sum(min(map(_lacking, slot.alternatives)) for slot in problem.slots)
+    return Failure("none", name, "cannot allocate all claims", search.steps, lacking=lacking, _explain=why)
+
+
+def _lacking(alternative: Alternative) -> int:
+    wanted = max(alternative.count, 1)  # "All" of none is one too few
+    return max(wanted - alternative.mask.bit_count(), 0)

@@ -145,7 +145,8 @@ class Failure:
     # The objects an error names: claim, request, class, pool, device, selector, slice, constraint, attribute.
     names: Mapping[str, str] = field(default_factory=dict)
     cause: str = ""  # the class of an error, e.g. "selector-runtime", "pool-incomplete"
-    _explain: Callable[[], Explanation] | None = field(default=None, repr=False, compare=False)
+    lacking: int = 0  # devices missing, each request taken by itself
+    _explain: Callable[..., Explanation] | None = field(default=None, repr=False, compare=False)
 
     def __bool__(self) -> bool:
         return False

@@ -336,19 +336,20 @@ def diagnose(attempt: Attempt) -> Diagnosis:
     """Why not, node by node, as Kubernetes words it. Raises what upstream treats as an error of the whole attempt."""
     state = attempt.state
     diagnosis = Diagnosis(len(state.nodes), claims=attempt.devices.names)
-    explained = ""
+    best: Failure | None = None  # of the node that lacks least
     budget = DIAGNOSED_ALLOCATIONS
     for node in state.nodes:
         rejection = attempt.fits.rejections.get(node.slot) or _dynamic_rejection(attempt, node)
         if rejection is None:
             rejection = _device_rejection(attempt, node, may_allocate=budget > 0)
-            if node.name in attempt.failures:
+            if (failure := attempt.failures.get(node.name)) is not None:
                 budget -= 1
-                explained = explained or node.name
+                if best is None or failure.lacking < best.lacking:
+                    best = failure
         diagnosis.rejections[node.name] = rejection
     _raise_errors(attempt)
-    if explained:
-        diagnosis.advice = _advice(attempt, state.nodes.by_name[explained])
+    if best is not None:
+        diagnosis.advice = _advice(attempt, state.nodes.by_name[best.node])
     return diagnosis
 
 

@@ -101,6 +101,11 @@ def test_a_missing_class_is_named() -> None:
     )
 
 
+def test_the_advice_is_about_the_node_that_lacks_least() -> None:
+    made = state(node("n0"), slice_("n0", 1), node("n1"), slice_("n1", 3), device_class(), claim(count=4))
+    assert "[node n1: " in refuse(made, user("p", "claim")).message()
+
+
 def test_one_claim_under_two_names_is_counted_twice() -> None:
     made = cluster(claim(), nodes=1, gpus=1)
     assert "cannot allocate all claims" in refuse(made, user("p", "claim", "claim")).message()
