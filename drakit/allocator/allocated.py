@@ -6,7 +6,7 @@ consume. Results with admin access hold nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from lightkube.models.resource_v1 import DeviceRequestAllocationResult, ResourceClaim
@@ -18,6 +18,7 @@ from drakit.allocator.pools import Layout
 __all__ = ["Allocated", "HeldPool"]
 
 _LOG_LIMIT = 100_000
+OWN = "other pods of the group"
 _NO_CAPACITY: Mapping[str, int] = {}
 
 
@@ -131,12 +132,13 @@ class Allocated:
     def holder_name(self, uid: str) -> str:
         return self._names.get(uid, uid)
 
-    def holders(self, pool: PoolKey, device: str) -> tuple[str, ...]:
-        """Who holds the device, dedicated or in part."""
+    def holders(self, pool: PoolKey, device: str, own: Collection[str] = ()) -> tuple[str, ...]:
+        """Who holds the device, dedicated or in part. `own`: UIDs of claims of those who ask, told as such."""
         held = self.pools[pool].devices.get(device) if pool in self.pools else None
         if held is None:
             return ()
-        return tuple(self.holder_name(uid) for uid in dict.fromkeys([*held.dedicated, *held.shares]))
+        names = (OWN if uid in own else self.holder_name(uid) for uid in [*held.dedicated, *held.shares])
+        return tuple(dict.fromkeys(names))
 
     def holds(self) -> Iterable[tuple[str, Hold]]:
         """(claim uid, hold) of everything that is held."""
@@ -152,13 +154,13 @@ class Allocated:
             free.setdefault(key, set()).add(device)
         other = Allocated()
         other._names = self._names
-        return other
-
         other.pools = dict(self.pools)  # what is not touched is shared: nobody changes a copy
         for key, devices in free.items():
             if key in self.pools:
                 other.pools[key] = pool = HeldPool()
                 pool.devices = {n: held for n, held in self.pools[key].devices.items() if n not in devices}
+        return other
+
     def _replace(self, table: dict[str, list[Hold]], uid: str, holds: list[Hold]) -> None:
         for hold in table.pop(uid, ()):
             self._remove(uid, hold)

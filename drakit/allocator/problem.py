@@ -126,6 +126,7 @@ class Problem:
         self.features = features
         self.slots: list[Slot] = []
         self.constraints: list[list[Constraint]] = []
+        self.own: frozenset[str] = frozenset()  # UIDs of claims that belong to those who ask (a gang's)
         self.shareable = 0
         self.dedicated = 0
         self.shared = 0  # devices with shares of other claims

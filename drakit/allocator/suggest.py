@@ -105,13 +105,16 @@ class Suggester:
         for pool in self._problem.view.pools:
             held = self._problem.allocated.pools.get(pool.key)
             if held is not None:
-                found += [f"{pool.key[0]}/{pool.key[1]}/{name}" for name in sorted(held.devices)]
+                others = (
+                    n for n, by in held.devices.items() if not self._problem.own.issuperset((*by.dedicated, *by.shares))
+                )
+                found += [f"{pool.key[0]}/{pool.key[1]}/{name}" for name in sorted(others)]
         return found
 
     def _holders(self, device: str) -> tuple[str, ...]:
         driver, _, rest = device.partition("/")
         pool, _, name = rest.rpartition("/")
-        return self._problem.allocated.holders((driver, pool), name)
+        return self._problem.allocated.holders((driver, pool), name, self._problem.own)
 
     def _tolerations(self) -> Iterator[Suggestion]:
         if not self._problem.features.DeviceTaints:

@@ -393,9 +393,22 @@ def _raise_errors(attempt: Attempt) -> None:
             )
 
 
+def _of_its_group(attempt: Attempt) -> frozenset[str]:
+    """Claims that are being allocated for pods of the same group: nobody else to be named, nothing to be freed."""
+    state, group = attempt.state, attempt.info.group
+    if group is None:
+        return frozenset()
+
+    def mate(uid: str) -> bool:
+        node = state.nodes.placed.get(uid)
+        return node is not None and node.pods[uid].group == group
+
+    return frozenset(uid for uid, flight in state.claims.in_flight.items() if all(map(mate, flight.sharers)))
+
+
 def _advice(attempt: Attempt, node: NodeInfo) -> str:
     failure = attempt.failures[node.name]
-    explanation = failure.explain()
+    explanation = failure.explain(_of_its_group(attempt))
     parts = [blocker.text for blocker in explanation.blockers[:2]] or [explanation.summary]
     parts += [suggestion.text for suggestion in explanation.suggestions[:1]]
     text = f"node {failure.node}: {'; '.join(part for part in parts if part)}"

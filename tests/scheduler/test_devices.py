@@ -106,6 +106,16 @@ def test_the_advice_is_about_the_node_that_lacks_least() -> None:
     assert "[node n1: " in refuse(made, user("p", "claim")).message()
 
 
+def test_pods_of_the_same_group_are_not_told_to_free_their_devices() -> None:
+    made = cluster(claim("a", count=2), claim("b", count=2), nodes=1, gpus=3)
+    group = {"schedulingGroup": {"podGroupName": "g"}}
+    place(made, info("g0", claims={"c": "a"}, **group))
+    message = refuse(made, info("g1", claims={"c": "b"}, **group)).message()
+    assert "other pods of the group" in message
+    assert "free " not in message
+    assert "free " in refuse(made, user("another", "b")).message()
+
+
 def test_one_claim_under_two_names_is_counted_twice() -> None:
     made = cluster(claim(), nodes=1, gpus=1)
     assert "cannot allocate all claims" in refuse(made, user("p", "claim", "claim")).message()
