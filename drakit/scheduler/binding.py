@@ -134,6 +134,12 @@ class ClaimWriter:
                 if not future.done():
                     future.set_exception(wrapped)
             return
+        except Exception as error:  # a bug, or an object we cannot read, must not leave other pods half bound
+            log.exception("claim %s: writing failed", job.key)
+            for _, future in batch:
+                if not future.done():
+                    future.set_exception(BindError(f"internal error: {error}"))
+            return
         except BaseException:
             for _, future in batch:
                 future.cancel()

@@ -115,6 +115,21 @@ def test_pods_of_a_group_that_reserve_at_the_same_time_all_come_to_an_end() -> N
     scenario(test)
 
 
+class Broken(ClaimWriter):
+    async def _store(self, *_: Any) -> None:
+        await asyncio.sleep(0)
+        raise KeyError("metadata")
+
+
+def test_a_write_that_ends_in_a_bug_fails_for_all_who_share_it() -> None:
+    async def reserve() -> list[Any]:
+        writer = Broken(None, None, SystemClock(), lambda _: None, stamped=True)  # type: ignore[arg-type]
+        asked = (writer.reserve(claim_object("c"), {"uid": uid}, None) for uid in "abc")
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    assert [str(result) for result in asyncio.run(reserve())] == ["internal error: 'metadata'"] * 3
+
+
 def grouped(gates: str, pods: int) -> State:
     made = state(node("n", pods=str(pods)), slice_("n"), device_class(), claim_object("c"))
     made.gates = FeatureGates.parse(gates)
