@@ -133,13 +133,19 @@ class Scheduler:
             self._attempt_gang(waiting, info.group)
             return
         outcome, attempt = self._decide(waiting)
-        if isinstance(outcome, Placement):
-            self._assume(info, outcome)
-            self._spawn(self._bind(waiting, outcome))
-        elif isinstance(outcome, Diagnosis):
-            self._rejected(waiting, outcome, attempt)
-        else:
-            self._failed(waiting, outcome)
+        try:
+            if isinstance(outcome, Placement):
+                self._assume(info, outcome)
+                self._spawn(self._bind(waiting, outcome))
+            elif isinstance(outcome, Diagnosis):
+                self._rejected(waiting, outcome, attempt)
+            else:
+                self._failed(waiting, outcome)
+        except Exception as error:  # as in `_decide`
+            log.exception("pod %s: the attempt failed", info.key)
+            if isinstance(outcome, Placement):
+                self._take_back(info, outcome)
+            self._failed(waiting, f"internal error: {error}")
 
     def _decide(self, waiting: Waiting) -> tuple[Placement | Diagnosis | str, Attempt | None]:
         """As `decide`; a text when the attempt ended in an error."""
@@ -159,7 +165,7 @@ class Scheduler:
 
     def _attempt_gang(self, first: Waiting, key: str) -> None:
         """All pods of the group that wait, together: enough of them fit, or none is placed. None of them preempts alone."""
-        members, need = self._groups.members.get(key, {}), self._groups.min_count(key)
+        members = self._groups.members.get(key, {})
         others = [w for uid in members if (w := self.queue.get(uid)) is not None]
         if key in self._releasing or any(waiting.gate for waiting in others):  # one that is gated stops them all
             first.attempts -= 1
@@ -168,7 +174,18 @@ class Scheduler:
             return
         gang = [first, *(w for each in others if (w := self.queue.take(each.info.uid)) is not None)]
         gang.sort(key=lambda waiting: waiting.first_seen)
-        there = sum(1 for uid in members if uid in self.state.nodes.placed)
+        trial = groups.Trial(self._groups.min_count(key), sum(1 for uid in members if uid in self.state.nodes.placed))
+        try:
+            self._try_gang(key, trial, gang)
+        except Exception as error:  # as for a pod
+            log.exception("pod group %s: the attempt failed", key)
+            for waiting, placement in trial.placed:
+                self._take_back(waiting.info, placement)
+            for waiting in gang:
+                self._failed(waiting, f"internal error: {error}")
+
+    def _try_gang(self, key: str, trial: groups.Trial, gang: list[Waiting]) -> None:
+        members = self._groups.members.get(key, {})
         placed = (node.pods[uid] for uid in members if (node := self.state.nodes.placed.get(uid)) is not None)
         policies = self.state.gates.enabled("PodGroupPreemptionPolicy")
         if why := self._groups.mismatch(key, [*(waiting.info for waiting in gang), *placed], policies=policies):
@@ -179,7 +196,6 @@ class Scheduler:
         promises = {uid: promise for uid in members if (promise := self.state.nominated.get(uid)) is not None}
         for uid in promises:
             self.state.withdraw(uid)  # what was promised to one is there for all of them now
-        trial = groups.Trial(need, there)
         if trial.hopeless(len(gang)):  # somebody left
             self._give_up_gang(key, trial, gang, promises)
             return
@@ -191,13 +207,13 @@ class Scheduler:
         if not trial.placed:
             self._give_up_gang(key, trial, [], promises)
             return
-        self._spawn(self._bind_gang(key, trial.placed))
         for waiting, outcome, _ in trial.left:
             if isinstance(outcome, str):
                 self._failed(waiting, outcome)
             else:
                 self._member_waits(waiting, outcome.plugins | {groups.PLUGIN}, outcome.message())
                 self.queue.activate(waiting, self.clock.monotonic())  # as a group of its own it may preempt
+        self._spawn(self._bind_gang(key, trial.placed))
 
     def _try_member(self, trial: groups.Trial, waiting: Waiting) -> None:
         outcome, attempt = self._decide(waiting)
@@ -214,9 +230,7 @@ class Scheduler:
         reason = trial.message(len(rest))
         plans, refused = self._preempt_for_gang(trial, rest)
         for waiting, placement in trial.placed:
-            self._binder.forget(waiting.info, placement)
-            self._tracker.assumed.discard(waiting.info.uid)
-            self._tracker.binding.discard(waiting.info.uid)
+            self._take_back(waiting.info, placement)
         if refused == groups.ONGOING:
             self.state.nominated.update(promises)
         elif not plans:
@@ -387,6 +401,12 @@ class Scheduler:
         if info.solitary or state.nodes.anti_affinity:
             hints.pod_came(self.queue, self.clock.monotonic())
 
+    def _take_back(self, info: PodInfo, placement: Placement) -> None:
+        """The opposite of `_assume`."""
+        self._binder.forget(info, placement)
+        self._tracker.assumed.discard(info.uid)
+        self._tracker.binding.discard(info.uid)
+
     async def _bind(self, waiting: Waiting, placement: Placement, *, prepared: bool = False) -> None:
         info = waiting.info
         try:
@@ -420,21 +440,15 @@ class Scheduler:
 
     def _undo(self, waiting: Waiting, placement: Placement, node: str | None, why: str) -> None:
         info = waiting.info
-        self._binder.forget(info, placement)
-        self._forget(info)
+        self._take_back(info, placement)
+        now = self.clock.monotonic()  # what the pod would have taken is free for others
+        hints.pod_gone(self.queue, info, None, now)
+        hints.devices_changed(self.queue, now)
+        self._wake.set()
         current = self._informers.of(Pod).get(info.key)
         if node == "" and current is not None and self._is_ours(current, info.uid):
             waiting.info = info.with_version(current)
             self._failed(waiting, why)
-
-    def _forget(self, info: PodInfo) -> None:
-        """The pod is not on the node after all: what it would have taken is free for others."""
-        self._tracker.assumed.discard(info.uid)
-        self._tracker.binding.discard(info.uid)
-        now = self.clock.monotonic()
-        hints.pod_gone(self.queue, info, None, now)
-        hints.devices_changed(self.queue, now)
-        self._wake.set()
 
     def _is_ours(self, pod: Pod, uid: str) -> bool:
         """Still the same, and without a node."""

@@ -17,6 +17,7 @@ from drakit.api.errors import StatusError
 from drakit.api.gates import FeatureGates
 from drakit.cli.cluster import Cluster, Options
 from drakit.client import Client
+from drakit.scheduler.preemption import preempt
 
 pytestmark = pytest.mark.slow
 
@@ -198,6 +199,48 @@ def test_a_victim_that_could_not_be_deleted_is_tried_again() -> None:
         await until(lambda: node_of(client, "high"), "the pod of high priority placed", seconds=8)
 
     scenario(test)
+
+
+@pytest.mark.parametrize("grouped", [False, True], ids=["pod", "gang"])
+def test_a_bug_in_one_attempt_stops_nobody_else(grouped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever met it holds nothing, says so, and is tried again."""
+    broken = [True]
+
+    def fails(*args: Any) -> Any:
+        if broken:
+            raise KeyError("bug")
+        return preempt(*args)
+
+    monkeypatch.setattr("drakit.scheduler.scheduler.preempt", fails)
+
+    async def test(client: Client) -> None:
+        await client.create(template("three", 3))
+        await client.create(template("all", 4))
+        names = ["p0", "p1"] if grouped else ["p0"]
+        if grouped:
+            await client.create(gang(2))
+            for name in names:
+                await client.create(gang_pod(name, "three"))
+        else:
+            await client.create(pod("first", templates="all"))
+            await until(lambda: node_of(client, "first"), "the first pod placed")
+            await client.create(pod("p0", templates="three"))
+
+        async def told() -> bool:
+            return all(["internal error: 'bug'" in await reason(client, name) for name in names])
+
+        await until(told, "the reason")
+        if grouped:
+            await client.create(pod("first", templates="all"))
+            await until(lambda: node_of(client, "first"), "the other pod placed")
+        broken.clear()
+        await until(lambda: insufficient(client, names[0]), "a true reason", seconds=5)
+
+    scenario(test, gates=GANGS)
+
+
+async def insufficient(client: Client, name: str) -> bool:
+    return "cannot allocate all claims" in await reason(client, name)
 
 
 async def both(client: Client, *names: str) -> bool:
