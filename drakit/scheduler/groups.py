@@ -32,19 +32,21 @@ class Groups:
     def __init__(self, objects: Mapping[str, PodGroup]) -> None:
         self.objects = objects
         self.members: dict[str, dict[str, None]] = {}  # group key -> UIDs of its pods, waiting or placed
+        self._groups: dict[str, str] = {}  # pod UID -> key of the group it is a member of
 
     def join(self, info: PodInfo) -> bool:
         """Whether the pod completes its group."""
         if info.group is None or info.uid in (members := self.members.setdefault(info.group, {})):
             return False
         members[info.uid] = None
+        self._groups[info.uid] = info.group
         return len(members) == self.min_count(info.group)
 
-    def leave(self, info: PodInfo) -> None:
-        if info.group is not None and (members := self.members.get(info.group)) is not None:
-            members.pop(info.uid, None)
-            if not members:
-                del self.members[info.group]
+    def leave(self, uid: str) -> None:
+        if (key := self._groups.pop(uid, None)) is not None:
+            del self.members[key][uid]
+            if not self.members[key]:
+                del self.members[key]
 
     def min_count(self, key: str) -> int:
         group = self.objects.get(key)

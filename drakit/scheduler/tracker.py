@@ -186,8 +186,8 @@ class Tracker:
 
     def leave(self, uid: str) -> None:
         """The pod is gone or has finished: it waits for nothing and takes nothing."""
-        if (waiting := self.queue.get(uid)) is not None:
-            self.groups.leave(waiting.info)
+        self.groups.leave(uid)
+        waiting = self.queue.get(uid)
         gated = waiting.gate if waiting is not None else ""
         self.queue.delete(uid)
         if waiting is not None and gated and self.gangs and waiting.info.group is not None:
@@ -200,7 +200,6 @@ class Tracker:
         if node is None:
             return
         info = node.pods[uid]
-        self.groups.leave(info)
         self.state.displace(uid)
         hints.pod_gone(self.queue, info, node, self.clock.monotonic())
         self._wake()

@@ -268,6 +268,17 @@ def test_a_pod_that_has_its_node_already_can_complete_a_gang() -> None:
     assert queue.counts()["active"] == 1
 
 
+def test_a_pod_that_goes_while_it_is_being_bound_is_no_member_any_more() -> None:
+    tracker, queue = follower(builders.pod_group("g", schedulingPolicy={"gang": {"minCount": 1}}))
+    one = gang_member("g0")
+    tracker._pod_set(None, one)
+    assert queue.pop() is not None
+    tracker.assumed.add("pod-g0")
+    tracker.binding.add("pod-g0")
+    tracker._pod_gone(one)
+    assert tracker.groups.members == {}
+
+
 # -- the condition
 
 
