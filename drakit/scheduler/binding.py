@@ -1,4 +1,5 @@
-"""Writing a decision down: claims get their allocation and reservation, then the pod its node; everything is undone on failure.
+"""Writing a decision down: claims get their allocation and reservation, then the pod its node. On failure what is assumed is undone;
+what is written stays for the next attempt.
 
 Writes of different pods run side by side. Reservations of several pods on one claim that meet while a write is under way go
 into the next write together, so a claim shared by many pods costs few requests.
@@ -284,7 +285,6 @@ class Binder:
             await self._client.bind(info.pod, placement.node)
         except StatusError as error:
             raise BindError(f'running Bind plugin "DefaultBinder": {error}') from error
-        self._extended.pop(info.uid, None)
 
     async def landed_on(self, info: PodInfo, *, sure: bool = False) -> str | None:
         """After a failure: the node that the pod has all the same (an answer got lost, or another scheduler was first);
@@ -302,15 +302,18 @@ class Binder:
         return (pod.spec.nodeName if pod.spec else None) or ""
 
     def forget(self, info: PodInfo, placement: Placement) -> None:
-        """Unreserve, in memory. What is written stays: a waiting pod finds its claim reserved at the next attempt, and the
+        """Unreserve claims, in memory. What is written stays: a waiting pod finds its claim reserved at the next attempt, and the
         claim controller gives it back when the pod goes. Upstream takes the reservation out, after which nobody gives back
         the allocation of a deleted pod, and a pod that another scheduler has bound meanwhile loses its claim."""
-        state = self._state
-        state.displace(info.uid)
+        claims = self._state.claims
         for claim in placement.claims:
-            state.claims.unshare(uid_of(claim), info.uid)
+            claims.unshare(uid_of(claim), info.uid)
         if placement.extended is not None:
-            state.claims.unshare(uid_of(placement.extended.claim), info.uid)
+            claims.unshare(uid_of(placement.extended.claim), info.uid)
+
+    def keep_extended(self, info: PodInfo) -> None:
+        """The pod has its node: the claim made for its extended resources is its own."""
+        self._extended.pop(info.uid, None)
 
     async def discard_extended(self, info: PodInfo) -> None:
         """The claim made for extended resources belongs to one attempt; the next makes its own."""

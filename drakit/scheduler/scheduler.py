@@ -357,12 +357,12 @@ class Scheduler:
         failed = next((result for result in results if isinstance(result, BaseException)), None)
         if failed is not None:
             nodes = await asyncio.gather(*(self._binder.landed_on(waiting.info) for waiting, _ in placed))
-            await asyncio.gather(*(self._binder.discard_extended(waiting.info) for waiting, _ in placed))
-            for (waiting, placement), node in zip(
-                placed, nodes, strict=True
-            ):  # all at once: none is left to count as there
+            outcomes = [(*each, node) for each, node in zip(placed, nodes, strict=True)]
+            lost = (waiting.info for waiting, placement, node in outcomes if node != placement.node)
+            await asyncio.gather(*map(self._binder.discard_extended, lost))
+            for waiting, placement, node in outcomes:  # all at once: none is left to count as there
                 if node == placement.node:
-                    self._tracker.binding.discard(waiting.info.uid)
+                    self._landed(waiting, placement)
                 else:
                     self._undo(waiting, placement, node, f"{groups.UNSCHEDULABLE}: {failed}")
             await self._tell_group(key, str(failed), reason="SchedulerError")
@@ -404,6 +404,8 @@ class Scheduler:
     def _take_back(self, info: PodInfo, placement: Placement) -> None:
         """The opposite of `_assume`."""
         self._binder.forget(info, placement)
+        if info.uid in self._tracker.assumed:  # else it is where the server shows it
+            self.state.displace(info.uid)
         self._tracker.assumed.discard(info.uid)
         self._tracker.binding.discard(info.uid)
 
@@ -421,12 +423,25 @@ class Scheduler:
                 log.exception("pod %s: binding failed", info.key)
             if not await self._binding_failed(waiting, placement, str(error)):
                 return
+        self._landed(waiting, placement)
+
+    def _landed(self, waiting: Waiting, placement: Placement) -> None:
+        """The pod has the node that was chosen for it, whoever wrote it."""
+        info = waiting.info
+        self._binder.forget(info, placement)
+        self._binder.keep_extended(info)
         self._tracker.binding.discard(info.uid)
         self.metrics.attempted(SCHEDULED, waiting, self.clock.monotonic())
         self._reporter.placed(info, placement.node)
+        self._follow_up(info)
+
+    def _follow_up(self, info: PodInfo) -> Pod | None:
+        """What the server shows after the writes; a pod that came and went meanwhile leaves now."""
         current = self._informers.of(Pod).get(info.key)
         if current is None or current.metadata is None or current.metadata.uid != info.uid or is_finished(current):
-            self._tracker.leave(info.uid)  # came and went while we were writing
+            self._tracker.leave(info.uid)
+            return None
+        return current
 
     async def _binding_failed(self, waiting: Waiting, placement: Placement, why: str) -> bool:
         """Undo; True when the pod turns out to be bound as planned."""
@@ -445,16 +460,13 @@ class Scheduler:
         hints.pod_gone(self.queue, info, None, now)
         hints.devices_changed(self.queue, now)
         self._wake.set()
-        current = self._informers.of(Pod).get(info.key)
-        if node == "" and current is not None and self._is_ours(current, info.uid):
+        current = self._follow_up(info)
+        if node == "" and current is not None and self._is_free(current):
             waiting.info = info.with_version(current)
             self._failed(waiting, why)
 
-    def _is_ours(self, pod: Pod, uid: str) -> bool:
-        """Still the same, and without a node."""
-        if pod.metadata is None or pod.metadata.uid != uid:
-            return False
-        return not (pod.spec and pod.spec.nodeName) and not is_deleting(pod) and not is_finished(pod)
+    def _is_free(self, pod: Pod) -> bool:
+        return not (pod.spec and pod.spec.nodeName) and not is_deleting(pod)
 
     # -- no node
 

@@ -1,0 +1,115 @@
+"""What becomes of a pod whose writes failed, depending on what the server shows by then."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from lightkube.models.core_v1 import Pod
+
+from drakit.apiserver.auth import AUTHENTICATED, MASTERS, UserInfo
+from drakit.apiserver.local import LocalTransport
+from drakit.apiserver.server import Server, Settings
+from drakit.client import Client, Informers
+from drakit.clock import VirtualClock
+from drakit.scheduler import Scheduler
+from drakit.scheduler.binding import BindError
+from drakit.scheduler.decide import Placement
+from drakit.scheduler.queue import Waiting
+from tests.scheduler.builders import claim, node, pod
+
+
+def scheduler(test: Callable[[Scheduler], Awaitable[None]]) -> None:
+    """One that does not run, with two nodes, next to an empty server."""
+
+    async def main() -> None:
+        server = Server(Settings(listen=False))
+        await server.start()
+        try:
+            client = Client(LocalTransport(server, UserInfo("admin", (MASTERS, AUTHENTICATED))))
+            made = Scheduler(client, Informers(client), clock=VirtualClock())
+            for name in ("here", "there"):
+                made.state.set_node(node(name))
+            await test(made)
+        finally:
+            await server.stop()
+
+    asyncio.run(main())
+
+
+def shown(made: Scheduler, name: str = "p", node_name: str = "", **more: Any) -> None:
+    """The server shows the pod."""
+    found = pod(name, **({"nodeName": node_name} if node_name else {}), **more)
+    plain = {"metadata": {"name": name, "namespace": "ns", "uid": f"pod-{name}", "resourceVersion": "1"}, "spec": {}}
+    made._informers.of(Pod).store(f"ns/{name}", plain)
+    made._tracker._pod_set(None, found)
+
+
+def assumed(made: Scheduler, placement: Placement) -> Waiting:
+    waiting = made.queue.pop()
+    assert waiting is not None
+    made._assume(waiting.info, placement)
+    return waiting
+
+
+def test_a_pod_that_another_scheduler_bound_stays_where_the_server_shows_it() -> None:
+    """The watch may be faster than the answer that our own binding came too late."""
+
+    async def test(made: Scheduler) -> None:
+        shown(made)
+        waiting = assumed(made, Placement("here"))
+        shown(made, node_name="there")
+        made._undo(waiting, Placement("here"), "there", "conflict")
+        assert made.state.nodes.placed["pod-p"].name == "there"
+
+    scheduler(test)
+
+
+@pytest.mark.parametrize("group", [False, True], ids=["pod", "gang"])
+def test_a_pod_that_has_its_node_after_all_keeps_its_claims_and_waits_for_none(
+    group: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(*_: Any) -> None:
+        raise BindError("lost")
+
+    async def lands(*_: Any) -> str:
+        return "here"
+
+    async def test(made: Scheduler) -> None:
+        deleted = []
+
+        async def delete(*named: str) -> None:
+            deleted.append(named)
+
+        monkeypatch.setattr(made._binder, "prebind", fails)
+        monkeypatch.setattr(made._binder, "landed_on", lands)
+        monkeypatch.setattr(made._binder.writer, "delete", delete)
+        held = claim("c", status={"allocation": {"devices": {}}})
+        made.state.claims.set(held)
+        shown(made, claims={"c": "c"})
+        waiting = assumed(made, placement := Placement("here", [held]))
+        made._binder._extended["pod-p"] = ("ns/extended", "uid")
+        assert made.state.claims.pending
+        await (made._bind_gang("ns/g", [(waiting, placement)]) if group else made._bind(waiting, placement))
+        assert not made.state.claims.pending
+        assert not made._binder._extended
+        assert not deleted
+        assert not made._tracker.binding
+        assert made.state.nodes.placed["pod-p"].name == "here"
+
+    scheduler(test)
+
+
+def test_a_pod_that_came_and_went_while_its_binding_failed_takes_no_room() -> None:
+    async def test(made: Scheduler) -> None:
+        shown(made)
+        waiting = assumed(made, Placement("here"))
+        shown(made, node_name="here")
+        made._informers.of(Pod).store("ns/p", None)
+        made._tracker._pod_gone(pod("p", nodeName="here"))
+        made._undo(waiting, Placement("here"), None, "lost")
+        assert not made.state.nodes.placed
+
+    scheduler(test)
