@@ -67,7 +67,7 @@ def devices_changed(queue: SchedulingQueue, now: float) -> None:
 
 def promise_over(queue: SchedulingQueue, now: float) -> None:
     """Devices or room that had been promised to another pod are open to all again, or what it left over is."""
-    queue.wake((DEVICES, "NodeResourcesFit"), lambda waiting: True, now)
+    queue.wake((DEVICES, "NodeResourcesFit", "NodePorts"), lambda waiting: True, now)
 
 
 def classes_changed(queue: SchedulingQueue, resources: set[str], now: float) -> None:

@@ -213,7 +213,12 @@ class Scheduler:
             else:
                 self._member_waits(waiting, outcome.plugins | {groups.PLUGIN}, outcome.message())
                 self.queue.activate(waiting, self.clock.monotonic())  # as a group of its own it may preempt
+        self._promises_over(promises)
         self._spawn(self._bind_gang(key, trial.placed))
+
+    def _promises_over(self, promises: Mapping[str, Promise]) -> None:
+        if promises:
+            hints.promise_over(self.queue, self.clock.monotonic())
 
     def _try_member(self, trial: groups.Trial, waiting: Waiting) -> None:
         outcome, attempt = self._decide(waiting)
@@ -233,8 +238,10 @@ class Scheduler:
             self._take_back(waiting.info, placement)
         if refused == groups.ONGOING:
             self.state.nominated.update(promises)
-        elif not plans:
-            self._release_gang(key, trial, rest)
+        else:
+            self._promises_over(promises)
+            if not plans:
+                self._release_gang(key, trial, rest)
         for info, plan in plans:
             self._go_ahead(info, plan, key)
         if plans:

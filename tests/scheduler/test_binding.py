@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from lightkube.models.core_v1 import Pod
 
+from drakit.api.gates import FeatureGates
 from drakit.apiserver.auth import AUTHENTICATED, MASTERS, UserInfo
 from drakit.apiserver.local import LocalTransport
 from drakit.apiserver.server import Server, Settings
@@ -18,10 +19,11 @@ from drakit.scheduler import Scheduler
 from drakit.scheduler.binding import BindError
 from drakit.scheduler.decide import Placement
 from drakit.scheduler.queue import Waiting
-from tests.scheduler.builders import claim, node, pod
+from tests.scheduler.builders import claim, node, pod, pod_group
+from tests.scheduler.test_cluster import GANGS
 
 
-def scheduler(test: Callable[[Scheduler], Awaitable[None]]) -> None:
+def scheduler(test: Callable[[Scheduler], Awaitable[None]], gates: FeatureGates | None = None) -> None:
     """One that does not run, with two nodes, next to an empty server."""
 
     async def main() -> None:
@@ -29,7 +31,7 @@ def scheduler(test: Callable[[Scheduler], Awaitable[None]]) -> None:
         await server.start()
         try:
             client = Client(LocalTransport(server, UserInfo("admin", (MASTERS, AUTHENTICATED))))
-            made = Scheduler(client, Informers(client), clock=VirtualClock())
+            made = Scheduler(client, Informers(client), clock=VirtualClock(), gates=gates)
             for name in ("here", "there"):
                 made.state.set_node(node(name))
             await test(made)
@@ -113,3 +115,21 @@ def test_a_pod_that_came_and_went_while_its_binding_failed_takes_no_room() -> No
         assert not made.state.nodes.placed
 
     scheduler(test)
+
+
+def test_what_was_promised_to_a_gang_is_news_for_those_that_it_kept_out() -> None:
+    async def test(made: Scheduler) -> None:
+        made.state.groups["ns/g"] = pod_group("g", schedulingPolicy={"gang": {"minCount": 1}})
+        shown(made, "kept-out")
+        out = made.queue.pop()
+        assert out is not None
+        made.queue.unschedulable(out, frozenset(("NodePorts",)), made.clock.monotonic())
+        shown(made, "member", schedulingGroup={"podGroupName": "g"})
+        member = made.queue.pop()
+        assert member is not None
+        made.state.nominate(member.info, "here")
+        made._attempt(member)
+        assert not made.state.nominated
+        assert out.state != "unschedulable"
+
+    scheduler(test, GANGS)
