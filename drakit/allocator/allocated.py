@@ -122,6 +122,8 @@ class Allocated:
     def forget(self, uid: str) -> None:
         """Drop what was assumed for the claim: the write failed, or the pod goes elsewhere."""
         self._replace(self._assumed, uid, [])
+        if uid not in self._written:
+            self._names.pop(uid, None)
 
     def hold(self, uid: str, results: Iterable[Mapping[str, Any]], *, holder: str = "") -> None:
         """As if a claim had these plain results in its status."""

@@ -169,6 +169,15 @@ def test_a_trial_copies_only_what_it_frees() -> None:
     assert held.holders((GPU, "a"), "x") == ("ns/a",)
 
 
+def test_names_of_what_is_only_assumed_are_forgotten_with_it() -> None:
+    held, result = Allocated(), [{"driver": GPU, "pool": "pool", "device": "x"}]
+    held.hold("claim", result, holder="ns/claim")
+    for uid in ("claim", "promise"):
+        held.assume(uid, {"devices": {"results": result}}, holder="ns/claim")
+        held.forget(uid)
+    assert [held.holder_name(uid) for uid in ("claim", "promise")] == ["ns/claim", "promise"]
+
+
 def test_explaining_changes_nothing() -> None:
     cluster = Cluster([slice_("s", [device("x")])], held=[{"driver": GPU, "pool": "pool", "device": "x"}])
     outcome = cluster.allocate(claim(request()))
