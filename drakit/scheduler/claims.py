@@ -74,7 +74,8 @@ class Claims:
         self.allocated.remove_claim(uid)
         self.partitions.release(uid)
         self.in_flight.pop(uid, None)
-        if (owner := extended_owner(claim)) and self._extended.get(owner) is not None:
+        owner = extended_owner(claim)
+        if (latest := self._extended.get(owner)) is not None and uid_of(latest) == uid:
             del self._extended[owner]
 
     def extended_claim(self, pod_uid: str) -> ResourceClaim | None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from drakit.scheduler.extended import ClassesByResource, is_extended, requests_and_mappings
-from tests.scheduler.builders import device_class, info, node, pod, refuse, slice_, state
+from drakit.scheduler.extended import CLAIM_ANNOTATION, ClassesByResource, is_extended, requests_and_mappings
+from tests.scheduler.builders import claim, device_class, info, node, pod, refuse, slice_, state
 
 GPU = "example.com/gpu"
 
@@ -130,3 +130,16 @@ def test_a_refusal_speaks_of_what_stands_in_the_pod() -> None:
         "0/1 nodes are available: 1 cannot allocate all claims. [node a: example.com/gpu of container trainer wants 5 devices: "
         "only 2 on the node match; lower example.com/gpu of container trainer from 5 to 2]"
     )
+
+
+def test_the_end_of_an_earlier_claim_leaves_the_pod_its_newer_one() -> None:
+    made = state()
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "pod-p", "controller": True}
+    meta = {"annotations": {CLAIM_ANNOTATION: "true"}, "ownerReferences": [owner]}
+    earlier, newer = claim("earlier", metadata=meta), claim("newer", metadata=meta)
+    made.claims.set(earlier)
+    made.claims.set(newer)
+    made.claims.remove(earlier)
+    assert made.claims.extended_claim("pod-p") is newer
+    made.claims.remove(newer)
+    assert made.claims.extended_claim("pod-p") is None
