@@ -67,9 +67,10 @@ class Attempt:
 
     @property
     def key(self) -> object:
-        """Pods with equal keys fail alike; a pod that depends on its neighbours is like no other."""
+        """Pods with equal keys fail alike; a pod that depends on its neighbours, or waits for a node, is like no other."""
         info, spec = self.info, self.info.pod.spec
-        if info.solitary or info.nominated_node or self.devices.leftover is not None:
+        promised = info.nominated_node or info.uid in self.state.nominated
+        if info.solitary or promised or self.devices.leftover is not None:
             return info.uid
         return info.shape, self.devices.signature(), info.priority, spec.preemptionPolicy if spec else None
 

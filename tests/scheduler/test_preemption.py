@@ -559,6 +559,18 @@ def test_a_claim_that_is_to_come_free_finds_no_new_users() -> None:
     assert isinstance(decide(made, info("successor", priority=1, claims={"c": "c1"}), NOW, uid)[0], Placement)
 
 
+def test_a_pod_does_not_fail_for_what_is_promised_to_itself() -> None:
+    """Of two alike, the one that others have to leave the node to is tried last."""
+    made = full(claim("want"), claim("more"))
+    first, second = info("p", priority=10, claims={"c": "want"}), info("q", priority=10, claims={"c": "more"})
+    made.nominate(first, "a")
+    outcome, attempt = decide(made, second, NOW, uid)
+    assert isinstance(outcome, Diagnosis)
+    assert attempt is not None
+    made.remember_failure(attempt.key, outcome)
+    assert isinstance(decide(made, first, NOW, uid)[0], Placement)
+
+
 def test_pods_that_share_a_claim_preempt_for_it_once() -> None:
     found, _ = ask(crowded(), info("q", priority=10, claims={"c": "want"}))
     assert len(victims(found)) == 1
