@@ -259,10 +259,13 @@ class Binder:
         clock: Clock,
         recorder: EventRecorder,
         metrics: SchedulerMetrics,
+        waits: Callable[[], None],
     ) -> None:
         self._client, self._claims, self._state, self._clock = client, claims, state, clock
         self._recorder, self._metrics = recorder, metrics
         self.writer = ClaimWriter(client, claims, clock, state.claims.landed, stamped=state.binding_conditions)
+        self.awaiting = 0  # pods that wait for binding conditions: maybe for minutes, and nothing is written for them
+        self._waits = waits  # called when there is one more of them
         self._extended: dict[str, tuple[str, str]] = {}  # pod UID -> key and UID of the claim created for it
         self._changed = asyncio.Event()
 
@@ -397,11 +400,15 @@ class Binder:
             action="Scheduling",
         )
         began = self._clock.monotonic()
+        self.awaiting += 1
+        self._waits()
         try:
             await self._all_conditions(keys, began + self._state.policy.binding_timeout)
         except BindError as error:
             self._count_wait(keys, error.status, began)
             raise
+        finally:
+            self.awaiting -= 1
         self._count_wait(keys, "success", began)
 
     def _count_wait(self, keys: list[str], status: str, began: float) -> None:

@@ -64,8 +64,10 @@ class Scheduler:
         )
         self._recorder = recorder
         self._reporter = Reporter(client, recorder, self.clock)
-        self._binder = Binder(client, informers.of(ResourceClaim), self.state, self.clock, recorder, self.metrics)
         self._wake = asyncio.Event()
+        self._binder = Binder(
+            client, informers.of(ResourceClaim), self.state, self.clock, recorder, self.metrics, self._wake.set
+        )
         self._tracker = Tracker(
             self.state, self.queue, self.clock, name, wake=self._wake.set, watched=self._binder.claim_changed
         )
@@ -98,15 +100,19 @@ class Scheduler:
                 self.queue.flush_unschedulable(now)
                 last_flush = now
             decided = 0
-            while decided < PODS_PER_TURN and len(self._tasks) < BINDINGS and (waiting := self.queue.pop()) is not None:
+            while decided < PODS_PER_TURN and self._may_write and (waiting := self.queue.pop()) is not None:
                 self._attempt(waiting)
                 decided += 1
             idle = not decided and not self._tasks
             self._reporter.tell(idle=idle)
-            if decided and len(self._tasks) < BINDINGS:
+            if decided and self._may_write:
                 await asyncio.sleep(0)
             else:
                 await self._rest(now)
+
+    @property
+    def _may_write(self) -> bool:
+        return len(self._tasks) - self._binder.awaiting < BINDINGS
 
     async def _rest(self, now: float) -> None:
         """Until something happens, or a backoff ends."""
@@ -114,7 +120,7 @@ class Scheduler:
         timeout = min(FLUSH_UNSCHEDULABLE, max(deadline - now, 0.0) if deadline is not None else FLUSH_UNSCHEDULABLE)
         if self._reporter.has_news:
             timeout = min(timeout, 1.0)
-        if self.queue.has_work and len(self._tasks) < BINDINGS:
+        if self.queue.has_work and self._may_write:
             return
         self._wake.clear()
         woken = asyncio.ensure_future(self._wake.wait())
@@ -615,5 +621,5 @@ class Scheduler:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             log.error("a write in the background failed", exc_info=task.exception())
-        if len(self._tasks) == BINDINGS - 1 or not self._tasks:
+        if len(self._tasks) - self._binder.awaiting == BINDINGS - 1 or not self._tasks:
             self._wake.set()

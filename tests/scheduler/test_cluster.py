@@ -461,7 +461,9 @@ def test_a_group_that_is_disrupted_only_whole_is_preempted_whole() -> None:
     scenario(test, gates=GANGS)
 
 
-def test_binding_waits_for_the_driver() -> None:
+def test_binding_waits_for_the_driver_and_nobody_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drakit.scheduler.scheduler.BINDINGS", 1)
+
     async def test(client: Client) -> None:
         slice_ = {
             "apiVersion": API, "kind": "ResourceSlice", "metadata": {"name": "fabric"},
@@ -486,6 +488,8 @@ def test_binding_waits_for_the_driver() -> None:
             return bool(found.status and found.status.reservedFor)
 
         await until(reserved, "the claim reserved")
+        await client.create(pod("other"))
+        await until(lambda: node_of(client, "other"), "the other pod bound")
         assert not await node_of(client, "p")
         condition = {
             "type": "Attached",
