@@ -30,6 +30,7 @@ from drakit.scheduler.selectors import label_selector_matches, node_selector_mat
 from drakit.scheduler.state import State, disruptions_allowed
 
 MAX_NODES = 100  # candidates examined (upstream: 10 % of the nodes, at least 100)
+NAMED = 4  # victims, in messages
 NOT_YET = datetime(9999, 1, 1, tzinfo=UTC)  # when pods start that have not
 LOWEST = -(1 << 31)
 NEVER = "not eligible due to preemptionPolicy=Never."
@@ -94,6 +95,12 @@ def preempt(attempt: Attempt, diagnosis: Diagnosis) -> tuple[Preemption | None, 
         text = f"pods {names} could make room on node {protected.node}, but a disruption budget protects them"
         diagnosis.advice = f"{diagnosis.advice}; {text}" if diagnosis.advice else text
     return None, preemption_message(diagnosis.total_nodes, statuses)
+
+
+def waits_for(victims: Iterable[PodInfo]) -> str:
+    names = sorted({victim.key for victim in victims})
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"waits for {', '.join(names[:NAMED])}{more} to leave"
 
 
 def _by_devices(rejection: Rejection) -> bool:

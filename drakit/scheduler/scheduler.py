@@ -11,6 +11,7 @@ import logging
 import socket
 import uuid
 from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import Any
 
 from lightkube.models.core_v1 import Pod
@@ -28,7 +29,7 @@ from drakit.scheduler.decide import Attempt, Placement, decide
 from drakit.scheduler.metrics import ERROR, SCHEDULED, UNSCHEDULABLE, SchedulerMetrics
 from drakit.scheduler.outcome import Diagnosis, SchedulingError, preemption_message
 from drakit.scheduler.pods import DEFAULT_SCHEDULER, PodInfo, is_deleting, is_finished
-from drakit.scheduler.preemption import NEVER, TERMINATING, Preemption, preempt
+from drakit.scheduler.preemption import NEVER, TERMINATING, Preemption, preempt, waits_for
 from drakit.scheduler.queue import SchedulingQueue, Waiting
 from drakit.scheduler.report import Reporter
 from drakit.scheduler.state import Policy, Promise, State
@@ -248,11 +249,15 @@ class Scheduler:
             self._promises_over(promises)
             if not plans:
                 self._release_gang(key, trial, rest)
-        for info, plan in plans:
-            self._go_ahead(info, plan, key)
+        told_to_go = sum(self._go_ahead(info, plan, key) for info, plan in plans)
+        advice = trial.advice()
         if plans:
-            victims = len({victim.uid for _, plan in plans for victim in plan.victims})
-            refused = f"found a placement for podgroup, preempting {victims} victims"
+            refused = f"found a placement for podgroup, preempting {told_to_go} victims"
+            waiting_for = waits_for(chain.from_iterable(plan.victims for _, plan in plans))
+            advice = f" [{waiting_for}]"
+            for _, outcome, _ in trial.left:
+                if isinstance(outcome, Diagnosis):
+                    outcome.advice = waiting_for
         released = "" if plans or refused in (groups.ONGOING, groups.NO_VICTIMS) else f"{groups.RELEASED}, "
         summary = f"{reason}, {released}pod group preemption: {refused}" if refused else reason
         waits = plans or reason == groups.UNSCHEDULABLE or refused == groups.ONGOING
@@ -267,8 +272,8 @@ class Scheduler:
         others = {waiting.info.uid: waiting for waiting in [*(waiting for waiting, _ in trial.placed), *rest]}
         for waiting in others.values():
             text = reason if waiting.info.uid in untried else told
-            self._member_waits(waiting, plugins, f"{text}{trial.advice()}")
-        self._spawn(self._tell_group(key, f"{summary}{trial.advice()}"))
+            self._member_waits(waiting, plugins, f"{text}{advice}")
+        self._spawn(self._tell_group(key, f"{summary}{advice}"))
 
     def _member_waits(self, waiting: Waiting, plugins: frozenset[str], message: str) -> None:
         info, now = waiting.info, self.clock.monotonic()
@@ -511,10 +516,10 @@ class Scheduler:
             self.metrics.preemption_attempts.inc()
             found, text = preempt(attempt, diagnosis)
             if found is not None:
-                self._go_ahead(info, found)
+                count = f"preempting {self._go_ahead(info, found)} victims"
                 self._outrank(info, found.node)
                 nominated = found.node
-                count = f"preempting {len(found.victims)} victims"
+                diagnosis.advice = waits_for(found.victims)
                 said.append(f"preemption: found a potential placement for pod on node {found.node}, {count}")
             elif text:
                 said.append(text)
@@ -556,15 +561,17 @@ class Scheduler:
         except StatusError as error:
             log.warning("releasing a claim for pod %s: %s", info.key, error)
 
-    def _go_ahead(self, info: PodInfo, found: Preemption, group: str = "") -> None:
-        """The pod waits for its victims, which are told to go; each once, however many wait for it. `group`: in whose name."""
+    def _go_ahead(self, info: PodInfo, found: Preemption, group: str = "") -> int:
+        """The pod waits for its victims, which are told to go; each once, however many wait for it. `group`: in whose name.
+        The number of those told now."""
         state = self.state
-        self.metrics.preemption_victims.observe(len(found.victims))
         state.nominate(info, found.node, found.claims, found.holds)
         state.leaving &= state.nodes.placed.keys()
         told = [victim for victim in found.victims if not is_deleting(victim.pod) and victim.uid not in state.leaving]
         state.leaving.update(victim.uid for victim in told)
+        self.metrics.preemption_victims.observe(len(told))
         self._spawn(self._evict(info, told, found.node, group))
+        return len(told)
 
     def _outrank(self, info: PodInfo, node: str) -> None:
         """Pods of lower priority that wait for the same node may not fit there any more: they look for another one at once."""

@@ -149,8 +149,11 @@ def test_a_pod_that_waits_is_outranked_by_one_of_higher_priority() -> None:
         await until(lambda: node_of(client, "low"), "the pod of low priority placed")
         await client.create(pod("middle", templates="all", priorityClassName="middle"))
         await until(lambda: nomination(client, "middle"), "the nomination")
+        say = "placement for pod on node node-0, preempting {} victims [waits for default/low to leave]"
+        assert say.format(1) in await reason(client, "middle")
         await client.create(pod("high", templates="all", priorityClassName="high"))
         await until(lambda: nomination(client, "high"), "the other nomination")
+        assert say.format(0) in await reason(client, "high")
 
         async def cleared() -> bool:
             return not await nomination(client, "middle")
@@ -366,6 +369,10 @@ def test_a_gang_preempts_for_all_of_its_pods_or_for_none(count: int, left: int) 
             assert f" remaining, {released}, pod group preemption: minCount (3) cannot be satisfied" in text
         else:
             await until(lambda: both(client, *high), "the gang placed")
+            notes = [e.note or "" for e in (await client.list(Event)).items if e.reason == "FailedScheduling"]
+            everyone = ", ".join(f"default/{name}" for name in low)
+            said = f"[waits for {everyone} to leave]"
+            assert any(said in note for note in notes), notes
         names = {p.metadata.name for p in (await client.list(Pod)).items if p.metadata}
         assert len(names & set(low)) == left
         assert await both(client, *high) is not bool(left)

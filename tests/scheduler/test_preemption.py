@@ -14,7 +14,7 @@ from drakit.api.typed import from_plain
 from drakit.scheduler.decide import Placement, decide
 from drakit.scheduler.outcome import Diagnosis
 from drakit.scheduler.pods import PodInfo
-from drakit.scheduler.preemption import Preemption, preempt
+from drakit.scheduler.preemption import Preemption, preempt, waits_for
 from drakit.scheduler.state import State
 from tests.scheduler.builders import DRIVER, NOW, claim, device_class, info, node, pod_group, slice_, state, uid
 
@@ -588,3 +588,15 @@ def test_what_is_promised_of_a_shared_pool_is_counted_once() -> None:
     made.nominate(info("p", priority=10, claims={"c": "want"}), "a", ["ns/c1"], [{"devices": {"results": [result]}}])
     found, _ = ask(made, info("q", priority=10, claims={"c": "more"}))
     assert victims(found) == ["two"]
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        pytest.param(["a"], "waits for ns/a to leave", id="one"),
+        pytest.param(["a", "b", "a"], "waits for ns/a, ns/b to leave", id="each-once"),
+        pytest.param(list("abcdef"), "waits for ns/a, ns/b, ns/c, ns/d and 2 more to leave", id="many"),
+    ],
+)
+def test_whom_a_pod_waits_for(names: list[str], text: str) -> None:
+    assert waits_for(map(info, names)) == text
