@@ -1,4 +1,4 @@
-"""One decision: a pod and the state in, a Placement or a Diagnosis out. Nothing is written and nothing is assumed here.
+"""One decision: a pod and the state in, a Placement or a Diagnosis out. Nothing is written, and nothing stays assumed.
 
 The search starts behind the node where the last one stopped, looks at nodes until enough fit to be compared, and asks the
 allocator for devices on the best first, so that a pod costs one allocation, not one per node.

@@ -5,8 +5,6 @@ Events are named after what changed; for each, the plugins whose rejection it ma
 
 from __future__ import annotations
 
-from lightkube.models.core_v1 import Node
-
 from drakit.scheduler import filters, spread
 from drakit.scheduler.affinity import PLUGIN as INTER_POD
 from drakit.scheduler.claims import PLUGIN as DEVICES
@@ -76,15 +74,4 @@ def classes_changed(queue: SchedulingQueue, resources: set[str], now: float) -> 
         (DEVICES, "NodeResourcesFit"),
         lambda w: DEVICES in w.plugins or bool(resources & w.info.requests.keys()),
         now,
-    )
-
-
-def node_facts(node: Node) -> tuple[object, ...]:
-    """What of a Node object matters here; heartbeats and the rest do not."""
-    spec, status, meta = node.spec, node.status, node.metadata
-    return (
-        meta.labels if meta else None,
-        spec.taints if spec else None,
-        spec.unschedulable if spec else None,
-        status.allocatable if status else None,
     )

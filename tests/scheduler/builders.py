@@ -11,6 +11,7 @@ from lightkube.models.resource_v1 import DeviceClass, ResourceClaim, ResourceSli
 from lightkube.models.scheduling_v1beta1 import PodGroup
 
 from drakit.api.typed import from_plain
+from drakit.scheduler.claims import uid_of
 from drakit.scheduler.decide import Placement, decide
 from drakit.scheduler.outcome import Diagnosis
 from drakit.scheduler.pods import PodInfo
@@ -131,12 +132,14 @@ def state(*objects: Any, policy: Policy | None = None) -> State:
 
 
 def place(made: State, pod_info: PodInfo) -> Placement:
-    """Decide and assume; fails the test when there is no node."""
+    """Decide, assume and reserve; fails the test when there is no node."""
     outcome, _ = decide(made, pod_info, NOW, uid)
     assert isinstance(outcome, Placement), outcome.message()
     made.place(pod_info, outcome.node)
     for each, result in outcome.allocations:
         made.claims.assume(each, result, pod_info.uid)
+    for each in outcome.claims:
+        made.claims.share(uid_of(each), pod_info.uid, made.consumer(pod_info, each)["uid"])
     return outcome
 
 

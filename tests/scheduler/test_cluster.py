@@ -167,7 +167,7 @@ def test_a_pod_that_waits_is_outranked_by_one_of_higher_priority() -> None:
     scenario(test)
 
 
-def test_a_victim_that_could_not_be_deleted_is_tried_again() -> None:
+def test_a_victim_that_could_not_be_deleted_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     async def test(client: Client) -> None:
         await high_priority(client)
         await client.create(template("all", 4))
@@ -197,7 +197,11 @@ def test_a_victim_that_could_not_be_deleted_is_tried_again() -> None:
 
         await until(refused, "the policy in force")
         await client.create(pod("high", templates="all", priorityClassName="high"))
-        await until(lambda: nomination(client, "high"), "the nomination")
+
+        async def warned() -> bool:
+            return f"preempting pod {NS}/low: " in caplog.text
+
+        await until(warned, "the deletion refused")
         await client.delete(ValidatingAdmissionPolicyBinding, "keep")
         await until(lambda: node_of(client, "high"), "the pod of high priority placed", seconds=8)
 

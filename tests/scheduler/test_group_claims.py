@@ -18,7 +18,7 @@ from drakit.clock import SystemClock
 from drakit.scheduler.binding import ClaimWriter
 from drakit.scheduler.state import State
 from tests.scheduler.builders import claim as claim_object
-from tests.scheduler.builders import device_class, info, node, place, slice_, state
+from tests.scheduler.builders import device_class, info, node, place, refuse, slice_, state
 from tests.scheduler.test_cluster import CLASS, GANGS, NS, claim, gang, node_of, pod, scenario, template, until
 
 
@@ -140,9 +140,14 @@ def grouped(gates: str, pods: int) -> State:
 
 
 def test_a_group_of_more_pods_than_a_claim_has_reservations_shares_it() -> None:
+    pods = [info(f"p{number}", claims={"d": "c"}, schedulingGroup={"podGroupName": "g"}) for number in range(257)]
     made = grouped("GenericWorkload=true,DRAWorkloadResourceClaims=true", 400)
-    for number in range(300):
-        place(made, info(f"p{number}", claims={"d": "c"}, schedulingGroup={"podGroupName": "g"}))
+    for each in pods:
+        place(made, each)
+    made = grouped("GenericWorkload=true", 400)
+    for each in pods[:256]:
+        place(made, each)
+    assert "resourceclaim in use" in refuse(made, pods[256]).message()
 
 
 @pytest.mark.parametrize(
