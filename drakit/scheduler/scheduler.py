@@ -315,9 +315,9 @@ class Scheduler:
             landed = await asyncio.gather(*(self._binder.landed_on(info, sure=True) for info in gang))
             if not any(landed):
                 for claim in claims:
-                    await self._binder.writer.deallocate(claim)
+                    await self._quietly(self._binder.writer.deallocate(claim), gang[0])
                 for claim in leftovers:
-                    await self._binder.writer.delete(key_of(claim), uid_of(claim))
+                    await self._quietly(self._binder.writer.delete(key_of(claim), uid_of(claim)), gang[0])
         except StatusError as error:
             log.warning("releasing the claims of pod group %s: %s", key, error)
         finally:

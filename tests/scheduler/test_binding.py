@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from lightkube.models.core_v1 import Pod
+from lightkube.models.resource_v1 import ResourceClaim
 
+from drakit.api.errors import StatusError
 from drakit.api.gates import FeatureGates
 from drakit.apiserver.auth import AUTHENTICATED, MASTERS, UserInfo
 from drakit.apiserver.local import LocalTransport
@@ -19,7 +21,7 @@ from drakit.scheduler import Scheduler
 from drakit.scheduler.binding import BindError
 from drakit.scheduler.decide import Placement
 from drakit.scheduler.queue import Waiting
-from tests.scheduler.builders import claim, node, pod, pod_group
+from tests.scheduler.builders import claim, info, node, pod, pod_group
 from tests.scheduler.test_cluster import GANGS
 
 
@@ -133,3 +135,24 @@ def test_what_was_promised_to_a_gang_is_news_for_those_that_it_kept_out() -> Non
         assert out.state != "unschedulable"
 
     scheduler(test, GANGS)
+
+
+def test_a_claim_that_cannot_be_given_back_keeps_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(made: Scheduler) -> None:
+        freed = []
+
+        async def lands(*_: Any, sure: bool) -> str:
+            return ""
+
+        async def deallocate(given: ResourceClaim) -> None:
+            if given is first:
+                raise StatusError.conflict("resource.k8s.io", "resourceclaims", "a", "changed")
+            freed.append(given)
+
+        monkeypatch.setattr(made._binder, "landed_on", lands)
+        monkeypatch.setattr(made._binder.writer, "deallocate", deallocate)
+        first, second = claim("a"), claim("b")
+        await made._give_back("ns/g", [info("p")], [first, second], [])
+        assert freed == [second]
+
+    scheduler(test)
