@@ -338,7 +338,9 @@ class Scheduler:
         plans: list[tuple[PodInfo, Preemption]] = []
         refused, reason = "", trial.message(len(rest))
         gang = [*(waiting for waiting, _, _ in trial.left), *rest]
-        for waiting in gang:
+        for index, waiting in enumerate(gang):
+            if trial.hopeless(len(plans) + len(gang) - index):
+                break
             outcome, attempt = self._decide(waiting)
             if isinstance(outcome, Placement):
                 self._assume(waiting.info, outcome)

@@ -19,7 +19,8 @@ from drakit.client import Client, Informers
 from drakit.clock import VirtualClock
 from drakit.scheduler import Scheduler
 from drakit.scheduler.binding import BindError
-from drakit.scheduler.decide import Placement
+from drakit.scheduler.decide import Attempt, Placement
+from drakit.scheduler.outcome import Diagnosis
 from drakit.scheduler.queue import Waiting
 from tests.scheduler.builders import claim, info, node, pod, pod_group
 from tests.scheduler.test_cluster import GANGS
@@ -156,3 +157,26 @@ def test_a_claim_that_cannot_be_given_back_keeps_no_other(monkeypatch: pytest.Mo
         assert freed == [second]
 
     scheduler(test)
+
+
+def test_the_search_for_a_gangs_victims_ends_with_the_first_pod_that_it_cannot_do_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+
+    def nobody(attempt: Attempt, _: Diagnosis) -> tuple[None, str]:
+        asked.append(attempt.info.name)
+        return None, ""
+
+    monkeypatch.setattr("drakit.scheduler.scheduler.preempt", nobody)
+
+    async def test(made: Scheduler) -> None:
+        made.state.groups["ns/g"] = pod_group("g", schedulingPolicy={"gang": {"minCount": 5}})
+        for number in range(5):
+            shown(made, f"p{number}", requests={"cpu": "9"}, schedulingGroup={"podGroupName": "g"})
+        waiting = made.queue.pop()
+        assert waiting is not None
+        made._attempt(waiting)
+        assert asked == ["p0"]
+
+    scheduler(test, GANGS)
