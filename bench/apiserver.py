@@ -258,6 +258,14 @@ async def ours(args: argparse.Namespace) -> dict[str, float]:
                 target, creates=args.creates, pods=args.pods, watchers=args.watchers, updates=args.updates
             )
             out["MB after the load"] = memory_mb(process.pid)
+            if not args.memory:
+                process.kill()  # what was acknowledged is there again
+                process.wait(10)
+                kubeconfig.unlink()
+                started = time.perf_counter()
+                process = launch(command)
+                await ready(kubeconfig, process)
+                out["ready after kill -9 s"] = time.perf_counter() - started
             return out
         finally:
             process.terminate()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -63,21 +62,10 @@ def test_a_wrong_answer_is_noticed() -> None:
     assert allocator.difference(wrong, Failure("none", "n", ""))
 
 
-@pytest.mark.slow
-def test_hard_vectors_take_little_time() -> None:
-    files = [RECORDED / "hard.jsonl.gz"] if RECORDED.exists() else [OWN]
-    times: dict[str, float] = {}
-    for path in files:
-        for vector in allocator.load(path):
-            best = 1.0
-            for _ in range(3):
-                scenario = allocator.Scenario(vector)
-                begin = time.process_time()
-                scenario.allocate()
-                best = min(best, time.process_time() - begin)
-            times[vector["id"]] = best
-    assert max(times.values()) < 0.05, max(times.items(), key=lambda item: item[1])
-    assert sum(times.values()) < 0.5
+def test_hard_vectors_take_few_steps() -> None:
+    """The worst takes 91; upstream tries millions on some. `bench/allocator.py` times them."""
+    for vector in allocator.load(RECORDED / "hard.jsonl.gz" if RECORDED.exists() else OWN):
+        assert allocator.Scenario(vector).allocate().steps <= 150, vector["id"]
 
 
 def _explain(path: Path, every: int = 1) -> dict[str, int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from drakit.api.errors import StatusError
 from drakit.api.gates import GATES, FeatureGates
 from drakit.api.kind import Kind
 from drakit.cel.device import ApiExpressionChecker
-from tests import builders
+from tests import builders, effort
 from tests.api.conftest import LATER, NOW, context, create
 
 KINDS = [kind for kind in registry.KINDS if kind.group == "resource.k8s.io"]
@@ -257,19 +256,18 @@ LARGE: dict[str, Any] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("obj", LARGE.values(), ids=LARGE)
-def test_no_object_takes_longer_than_a_second(obj: dict[str, Any]) -> None:
+def test_the_largest_objects_are_judged_with_bounded_work(obj: dict[str, Any]) -> None:
     found = registry.by_api_version(obj["apiVersion"], obj["kind"])
     assert found is not None
-    started = time.process_time()
     ctx = strategy.WriteContext(FeatureGates.default(), NOW, ApiExpressionChecker())
     try:
-        strategy.create(found[0], strategy.decode(*found, obj).obj, ctx)
+        with effort.bounded():
+            strategy.create(found[0], strategy.decode(*found, obj).obj, ctx)
     except StatusError as error:
         refused = error.code
     else:
         refused = 0
     assert refused in (0, 413, 422)
-    assert time.process_time() - started < 1
 
 
 @pytest.mark.slow
@@ -286,8 +284,7 @@ def test_no_object_takes_longer_than_a_second(obj: dict[str, Any]) -> None:
     ],
     ids=["one-scalar", "many-items", "cut-json", "alias-bomb", "deep", "merges", "too-big"],
 )
-def test_a_manifest_of_three_megabytes_is_refused_or_read_in_bounded_time(text: str) -> None:
-    started = time.process_time()
-    problems = manifests.check_text(text, "large.yaml", context())
+def test_a_manifest_of_three_megabytes_is_refused_or_read_with_bounded_work(text: str) -> None:
+    with effort.bounded():
+        problems = manifests.check_text(text, "large.yaml", context())
     assert problems
-    assert time.process_time() - started < 10

@@ -15,7 +15,6 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import CodeType, FrameType
 from typing import Any
 
 from lightkube.models.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
@@ -25,7 +24,6 @@ from lightkube.models.core_v1 import ConfigMap, Namespace, Node, Pod, ServiceAcc
 from lightkube.models.resource_v1 import ResourceClaim, ResourceSlice
 from lightkube.models.scheduling_v1beta1 import PodGroup
 
-import drakit
 from drakit.api.gates import FeatureGates
 from drakit.client import Informer, Plain
 from drakit.controllers.objects import is_true
@@ -33,8 +31,8 @@ from drakit.controllers.runner import NAMES
 from tests.controllers import objects as make
 from tests.controllers.cluster import Cluster
 from tests.controllers.kubelet import READY, allocate, bind, run_pods
+from tests.effort import Bytecodes
 
-_COUNTED = tuple(f"{drakit.__path__[0]}/{package}/" for package in ("controllers", "client", "api", "scheduler"))
 _HANDING_OUT = ("list", "keys", "by_index", "index_keys", "index_values")
 
 
@@ -42,25 +40,22 @@ class Counter:
     """Counts while `on`."""
 
     def __init__(self) -> None:
-        self.bytecodes = 0
+        self.bytecodes = Bytecodes("controllers", "client", "api", "scheduler")
         self.objects = 0
-        self._ours: dict[CodeType, bool] = {}
 
     @property
     def work(self) -> int:
-        return self.bytecodes + self.objects
+        return self.bytecodes.count + self.objects
 
     @contextmanager
     def on(self) -> Iterator[None]:
         before = {method: getattr(Informer, method) for method in _HANDING_OUT}
         for method, original in before.items():
             setattr(Informer, method, self._watched(original))
-        traced = sys.gettrace()
-        sys.settrace(self._enter)
         try:
-            yield
+            with self.bytecodes.on():
+                yield
         finally:
-            sys.settrace(traced)
             for method, original in before.items():
                 setattr(Informer, method, original)
 
@@ -71,20 +66,6 @@ class Counter:
             return found
 
         return handing_out
-
-    def _enter(self, frame: FrameType, event: str, _: object) -> Any:
-        code = frame.f_code
-        ours = self._ours.get(code)
-        if ours is None:
-            ours = self._ours[code] = code.co_filename.startswith(_COUNTED)
-        if not ours:
-            return None
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        return self._step
-
-    def _step(self, _: FrameType, event: str, __: object) -> Any:
-        self.bytecodes += event == "opcode"
-        return self._step
 
 
 @dataclass(frozen=True)
