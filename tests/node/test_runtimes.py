@@ -182,7 +182,7 @@ def test_image_names_cannot_leave_the_folder(image: str, tmp_path: Path) -> None
 def test_unpacked_image_is_run_with_its_own_configuration() -> None:
     busybox = shutil.which("busybox")
     if not oci.find() or busybox is None:
-        pytest.skip("needs runc, root and busybox: make system")
+        pytest.skip("needs root, and runc and busybox, which make test installs on Debian")
 
     async def scenario(root: Path) -> None:
         image = root / "images" / "tiny_1"
