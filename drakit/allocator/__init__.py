@@ -12,7 +12,7 @@ All objects are typed (lightkube resource_v1, core_v1). Results are plain Alloca
 from __future__ import annotations
 
 from drakit.allocator.allocate import allocate
-from drakit.allocator.allocated import Allocated
+from drakit.allocator.allocated import Allocated, Asker
 from drakit.allocator.batch import NodeSet, feasible_nodes
 from drakit.allocator.checker import Violation, check
 from drakit.allocator.features import Features
@@ -33,6 +33,7 @@ from drakit.allocator.outcome import (
 __all__ = [
     "Allocated",
     "Allocation",
+    "Asker",
     "Blocker",
     "Budget",
     "ClaimReason",

@@ -6,7 +6,8 @@ consume. Results with admin access hold nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from lightkube.models.resource_v1 import DeviceRequestAllocationResult, ResourceClaim
@@ -15,11 +16,23 @@ from drakit.allocator.claims import name_of, results_of
 from drakit.allocator.devices import PoolKey, nano
 from drakit.allocator.pools import Layout
 
-__all__ = ["Allocated", "HeldPool"]
+__all__ = ["Allocated", "Asker", "HeldPool"]
 
 _LOG_LIMIT = 100_000
-OWN = "other pods of the group"
+_OWN = "other pods of the group"
+_FOREIGN = "other namespaces"
 _NO_CAPACITY: Mapping[str, int] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """To whom a refusal is told: whose claims need not be freed, and whose names are nobody else's business."""
+
+    own: frozenset[str] = frozenset()  # UIDs of claims that belong to those who ask (a gang's)
+    namespace: str = ""  # only claims in it are named; "" may know all
+
+
+OPERATOR = Asker()
 
 
 class Hold:
@@ -134,13 +147,18 @@ class Allocated:
     def holder_name(self, uid: str) -> str:
         return self._names.get(uid, uid)
 
-    def holders(self, pool: PoolKey, device: str, own: Collection[str] = ()) -> tuple[str, ...]:
-        """Who holds the device, dedicated or in part. `own`: UIDs of claims of those who ask, told as such."""
+    def holders(self, pool: PoolKey, device: str, asker: Asker = OPERATOR) -> tuple[str, ...]:
+        """Who holds the device, dedicated or in part, as far as the asker may know."""
         held = self.pools[pool].devices.get(device) if pool in self.pools else None
         if held is None:
             return ()
-        names = (OWN if uid in own else self.holder_name(uid) for uid in [*held.dedicated, *held.shares])
-        return tuple(dict.fromkeys(names))
+        return tuple(dict.fromkeys(self._told(uid, asker) for uid in [*held.dedicated, *held.shares]))
+
+    def _told(self, uid: str, asker: Asker) -> str:
+        if uid in asker.own:
+            return _OWN
+        name = self.holder_name(uid)
+        return name if not asker.namespace or name.startswith(f"{asker.namespace}/") else _FOREIGN
 
     def holds(self) -> Iterable[tuple[str, Hold]]:
         """(claim uid, hold) of everything that is held."""

@@ -7,13 +7,13 @@ Works on the same Problem as the search, so it sees exactly what the search saw.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lightkube.models.core_v1 import Node
 from lightkube.models.resource_v1 import ResourceClaim
 
-from drakit.allocator.allocated import Allocated
+from drakit.allocator.allocated import OPERATOR, Allocated, Asker
 from drakit.allocator.capacity import Consumed
 from drakit.allocator.claims import name_of
 from drakit.allocator.features import Features
@@ -37,11 +37,11 @@ def explain(
     node: Node,
     claims: Sequence[ResourceClaim],
     features: Features,
-    own: Collection[str] = (),
+    asker: Asker = OPERATOR,
 ) -> Explanation:
     view = inventory.view(node, features)
     problem = Problem(inventory, allocated, view, node, claims, features)
-    problem.own = frozenset(own)
+    problem.asker = asker
     reasons: list[list[RequestReason]] = [[] for _ in claims]
     blockers = _pool_blockers(problem)
     for slot in problem.slots:
@@ -121,7 +121,7 @@ class _Reader:
             if isinstance(verdict, Consumed) and problem.exhausted(alternative.capacity, bit & problem.shared):
                 used = problem.allocated.pools[pool.key].capacity(name)
                 short = next(n for n, a in verdict.amounts.items() if a + used.get(n, 0) > verdict.limits[n])
-                holders = ", ".join(problem.allocated.holders(pool.key, name, problem.own))
+                holders = ", ".join(problem.allocated.holders(pool.key, name, problem.asker))
                 return "capacity", number, f"too little {short} left beside the shares of {holders}"
         if layout.skipping >> position & 1 and not problem.skips_node_operations:
             return "unsupported", number, "needs a node that declares DRAOptionalNodeOperations, and that feature"
@@ -164,7 +164,7 @@ class _Reader:
 
     def _held(self, number: int) -> Held:
         pool, position = self._problem.view.locate(number)
-        holders = self._problem.allocated.holders(pool.key, pool.layout.names[position], self._problem.own)
+        holders = self._problem.allocated.holders(pool.key, pool.layout.names[position], self._problem.asker)
         return Held(self._problem.view.device_id(number), holders)
 
     # Selectors

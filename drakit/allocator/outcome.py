@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from drakit.allocator.allocated import OPERATOR, Asker
 
 __all__ = [
     "Allocation",
@@ -151,9 +153,9 @@ class Failure:
     def __bool__(self) -> bool:
         return False
 
-    def explain(self, own: Collection[str] = ()) -> Explanation:
+    def explain(self, asker: Asker = OPERATOR) -> Explanation:
         """The reasons, per claim and request, and verified suggestions. Costs further allocator runs: call it on demand."""
         if self._explain is None:
             blocker = Blocker(kind=self.cause or self.kind, text=self.message, data=dict(self.names))
             return Explanation(self.node, self.message, (), (blocker,), ())
-        return self._explain(own=own)
+        return self._explain(asker=asker)

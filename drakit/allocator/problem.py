@@ -20,7 +20,7 @@ from lightkube.models.resource_v1 import (
     ResourceClaim,
 )
 
-from drakit.allocator.allocated import Allocated
+from drakit.allocator.allocated import OPERATOR, Allocated
 from drakit.allocator.capacity import CapacityFault, CapacityRule, Consumed
 from drakit.allocator.claims import class_expressions, constraints_of, expressions, name_of, requests_of
 from drakit.allocator.constraints import Constraint, Elements, elements_of
@@ -126,7 +126,7 @@ class Problem:
         self.features = features
         self.slots: list[Slot] = []
         self.constraints: list[list[Constraint]] = []
-        self.own: frozenset[str] = frozenset()  # UIDs of claims that belong to those who ask (a gang's)
+        self.asker = OPERATOR
         self.shareable = 0
         self.dedicated = 0
         self.shared = 0  # devices with shares of other claims

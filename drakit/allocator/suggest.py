@@ -106,7 +106,9 @@ class Suggester:
             held = self._problem.allocated.pools.get(pool.key)
             if held is not None:
                 others = (
-                    n for n, by in held.devices.items() if not self._problem.own.issuperset((*by.dedicated, *by.shares))
+                    n
+                    for n, by in held.devices.items()
+                    if not self._problem.asker.own.issuperset((*by.dedicated, *by.shares))
                 )
                 found += [f"{pool.key[0]}/{pool.key[1]}/{name}" for name in sorted(others)]
         return found
@@ -114,7 +116,7 @@ class Suggester:
     def _holders(self, device: str) -> tuple[str, ...]:
         driver, _, rest = device.partition("/")
         pool, _, name = rest.rpartition("/")
-        return self._problem.allocated.holders((driver, pool), name, self._problem.own)
+        return self._problem.allocated.holders((driver, pool), name, self._problem.asker)
 
     def _tolerations(self) -> Iterator[Suggestion]:
         if not self._problem.features.DeviceTaints:

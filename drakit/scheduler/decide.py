@@ -14,7 +14,7 @@ from typing import Any
 
 from lightkube.models.resource_v1 import ResourceClaim
 
-from drakit.allocator import Allocation, Failure
+from drakit.allocator import Allocation, Asker, Failure
 from drakit.scheduler import extended, filters, score
 from drakit.scheduler.affinity import Neighbours
 from drakit.scheduler.claims import PLUGIN, key_of, uid_of
@@ -72,7 +72,14 @@ class Attempt:
         promised = info.nominated_node or info.uid in self.state.nominated
         if info.solitary or promised or self.devices.leftover is not None:
             return info.uid
-        return info.shape, self.devices.signature(), info.priority, spec.preemptionPolicy if spec else None
+        # The namespace, because what is said of others depends on who is told.
+        return (
+            info.namespace,
+            info.shape,
+            self.devices.signature(),
+            info.priority,
+            spec.preemptionPolicy if spec else None,
+        )
 
     def accepts(self, node: NodeInfo) -> bool:
         """All filters but the allocator; the static ones have spoken already."""
@@ -409,7 +416,7 @@ def _of_its_group(attempt: Attempt) -> frozenset[str]:
 
 def _advice(attempt: Attempt, node: NodeInfo) -> str:
     failure = attempt.failures[node.name]
-    explanation = failure.explain(_of_its_group(attempt))
+    explanation = failure.explain(Asker(_of_its_group(attempt), attempt.info.namespace))
     parts = [blocker.text for blocker in explanation.blockers[:2]] or [explanation.summary]
     parts += [suggestion.text for suggestion in explanation.suggestions[:1]]
     text = f"node {failure.node}: {'; '.join(part for part in parts if part)}"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from drakit.allocator import Explanation, Failure, Features
-from drakit.allocator.allocated import Allocated
+from drakit.allocator import Allocated, Asker, Explanation, Failure, Features
+from drakit.allocator.allocated import OPERATOR
 from tests.allocator.objects import GPU, Cluster, Plain, claim, device, device_class, node, request, slice_
 
 MODEL_A = f'device.attributes["{GPU}"].?model.orValue("") == "A"'
@@ -16,11 +16,11 @@ MATCH = {"matchAttribute": f"{GPU}/root"}
 TAINT = {"key": "bad", "value": "yes", "effect": "NoSchedule"}
 
 
-def explained(slices: list[Plain], *claims: Plain, **more: Any) -> Explanation:
+def explained(slices: list[Plain], *claims: Plain, asker: Asker = OPERATOR, **more: Any) -> Explanation:
     outcome = Cluster(slices, **more).allocate(*claims)
     assert isinstance(outcome, Failure)
     assert outcome.kind == "none", outcome
-    return outcome.explain()
+    return outcome.explain(asker)
 
 
 @pytest.mark.parametrize(
@@ -140,6 +140,16 @@ def test_holders_are_named() -> None:
     (free,) = [s for s in explanation.suggestions if s.kind == "free"]
     assert free.text == f"free {GPU}/pool/x (held by other/holder-0)"
     assert "other/holder-0" in explanation.summary
+
+
+def test_holders_of_other_namespaces_are_not_named_to_those_who_may_not_know_them() -> None:
+    held = [{"driver": GPU, "pool": "pool", "device": "x"}]
+    explanation = explained([slice_("s", [device("x")])], claim(request()), held=held, asker=Asker(namespace="ns"))
+    assert "1 matching device is held by other namespaces" in explanation.summary
+    (free,) = [s for s in explanation.suggestions if s.kind == "free"]
+    assert free.text == f"free {GPU}/pool/x (held by other namespaces)"
+    explanation = explained([slice_("s", [device("x")])], claim(request()), held=held, asker=Asker(namespace="other"))
+    assert "held by other/holder-0" in explanation.summary
 
 
 def test_only_as_many_devices_as_needed_are_to_be_freed() -> None:
