@@ -70,7 +70,7 @@ class DaemonSetController:
         self._sets.add_handler(self._changed, lambda _, new: self._changed(new), self._removed)
         self._nodes.add_handler(self._node_added, self._node_updated, self._node_removed)
         keep_rosters(self._pods, self._rosters)
-        follow_children(self._pods, self._sets, self.loop, same=same_pod)
+        follow_children(context, self._pods, self._sets, self.loop, same=same_pod)
 
     async def run(self) -> None:
         await self.loop.run()

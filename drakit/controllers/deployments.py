@@ -53,7 +53,7 @@ class DeploymentController:
         self._sets.add_index(WORKLOAD, child_states)
         self._pods = workload_pods(context.informers)
         self._deployments.add_handler(self._changed, lambda _, new: self._changed(new), self._changed)
-        follow_children(self._sets, self._deployments, self.loop)
+        follow_children(context, self._sets, self._deployments, self.loop)
         self._pods.add_handler(on_delete=self._pod_removed)
 
     async def run(self) -> None:

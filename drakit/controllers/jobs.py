@@ -89,7 +89,7 @@ class JobController:
         self._decided: dict[str, Plain] = {}  # by UID, the end that its status does not show yet
         self._placements: dict[str, Placement] = {}  # of indexed Jobs, by UID
         self._jobs.add_handler(self._added, lambda _, new: self._changed(new), self._removed)
-        follow_children(self._pods, self._jobs, self.loop, same=same_pod)
+        follow_children(context, self._pods, self._jobs, self.loop, same=same_pod)
         self._pods.add_handler(self._pod_changed, self._pod_updated, self._pod_removed)
 
     async def run(self) -> None:

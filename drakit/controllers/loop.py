@@ -12,10 +12,11 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from drakit.api.errors import StatusError
 from drakit.api.gates import FeatureGates
-from drakit.client import Client, EventRecorder, Informers, WorkQueue
+from drakit.client import Client, EventRecorder, Informer, Informers, WorkQueue
 from drakit.clock import Clock, SystemClock
 from drakit.metrics import Registry
 
@@ -41,6 +42,7 @@ class Context:
     recorders: dict[str, EventRecorder] = field(default_factory=dict)
     # Controllers with an identity of their own, by name; the others use `client`.
     clients: Mapping[str, Client] = field(default_factory=dict)
+    following: dict[Informer[Any], Any] = field(default_factory=dict)  # by kind of children: see pods.follow_children
 
     def under(self, controller: str) -> Context:
         """The context of one controller."""

@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Protocol
-from weakref import WeakKeyDictionary
 
 from lightkube.models.core_v1 import Pod
 
 from drakit.api.errors import StatusError
 from drakit.api.selectors import LabelSelector, Requirement, from_label_selector
 from drakit.client import Client, EventRecorder, Informer, Informers, Resource, resource_of
-from drakit.controllers.loop import ControlLoop
+from drakit.controllers.loop import Context, ControlLoop
 from drakit.controllers.objects import (
     Plain,
     condition,
@@ -177,6 +176,7 @@ def _pair(owner: Plain) -> str:
 
 
 def follow_children(
+    context: Context,
     children: Informer[Plain],
     owners: Informer[Plain],
     loop: ControlLoop,
@@ -188,9 +188,9 @@ def follow_children(
     `same` says whether a change is none to the owners.
     """
     owners.add_index("selector", lambda owner: (_pair(owner),))
-    following = _following.get(children)
+    following = context.following.get(children)
     if following is None:
-        following = _following[children] = _Following(same)
+        following = context.following[children] = _Following(same)
         children.add_handler(following.enqueue, following.changed, following.enqueue)
     following.add(owners, loop)
     for child in children.list():
@@ -268,9 +268,6 @@ class _Following:
         if before is not None and (after is None or after["uid"] != before["uid"]):
             self.enqueue(old)
         self.enqueue(new)
-
-
-_following: WeakKeyDictionary[Informer[Plain], _Following] = WeakKeyDictionary()
 
 
 def same_pod(old: Plain, new: Plain) -> bool:

@@ -147,7 +147,7 @@ class ReplicaSetController:
         self._pods = workload_pods(context.informers)
         self._control = PodControl(context.client, self._pods, context.recorder("replicaset-controller"))
         self._sets.add_handler(self._changed, lambda _, new: self._changed(new), self._changed)
-        follow_children(self._pods, self._sets, self.loop, same=same_pod)
+        follow_children(context, self._pods, self._sets, self.loop, same=same_pod)
 
     async def run(self) -> None:
         await self.loop.run()

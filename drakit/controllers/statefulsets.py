@@ -68,7 +68,7 @@ class StatefulSetController:
         self._rosters: dict[str, Roster] = {}  # by the set's UID
         self._sets.add_handler(self._changed, lambda _, new: self._changed(new), self._removed)
         keep_rosters(self._pods, self._rosters)
-        follow_children(self._pods, self._sets, self.loop, same=same_pod)
+        follow_children(context, self._pods, self._sets, self.loop, same=same_pod)
 
     async def run(self) -> None:
         await self.loop.run()

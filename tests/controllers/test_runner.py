@@ -1,5 +1,7 @@
 import asyncio
+import gc
 import logging
+import weakref
 
 import pytest
 
@@ -52,6 +54,22 @@ def test_all_controllers_run_together_and_stop_cleanly() -> None:
         await server.stop()
 
     asyncio.run(body())
+
+
+def test_nothing_is_kept_of_controllers_that_were_stopped() -> None:
+    async def body() -> weakref.ref[Server]:
+        server = Server(Settings(listen=False))
+        await server.start()
+        task = asyncio.ensure_future(run(Client(LocalTransport(server, ADMIN))))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await server.stop()
+        return weakref.ref(server)
+
+    server = asyncio.run(body())
+    gc.collect()
+    assert server() is None
 
 
 def test_failing_reconcile_is_tried_again_with_growing_delay() -> None:
