@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from drakit.cli.check import check
 from drakit.cli.main import COMMANDS
 from drakit.drivers import profiles
 from drakit.workload import read_claim, read_template_claim
@@ -146,3 +147,12 @@ def test_every_example_says_what_it_is_for() -> None:
     for file in (ROOT / "examples").glob("*.yaml"):
         assert file.read_text(encoding="utf-8").startswith("# "), file.name
         assert list(yaml.safe_load_all(file.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda file: file.name)
+def test_every_example_is_a_manifest_without_faults_or_a_profile_and_is_told_of(file: Path) -> None:
+    assert f"examples/{file.name}" in " ".join(TEXTS.values())
+    if "kind" in next(yaml.safe_load_all(file.read_text(encoding="utf-8"))):
+        assert [str(problem) for problem in check([str(file)], "GenericWorkload=true")] == []
+    else:
+        assert profiles.load(str(file))

@@ -22,7 +22,7 @@ from drakit.allocator.outcome import Blocker, ClaimReason, Explanation, Held, Re
 from drakit.allocator.pools import INCOMPLETE, OK
 from drakit.allocator.problem import Alternative, Problem, bits
 from drakit.allocator.selection import Fault, activation
-from drakit.allocator.suggest import Suggester
+from drakit.allocator.suggest import Suggester, listed
 from drakit.allocator.taints import taints_in_the_way
 from drakit.cel.values import NONE, Optional
 
@@ -218,7 +218,7 @@ class _Reader:
                 add(kind, text, conjunct=step.conjunct, rejected=step.rejected, of=total)
         if reason.busy:
             holders = Counter(holder for held in reason.busy for holder in held.holders)
-            names = ", ".join(name for name, _ in holders.most_common(3))
+            names = listed([name for name, _ in holders.most_common()])
             count = len(reason.busy)
             add(
                 "busy",

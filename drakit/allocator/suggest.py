@@ -97,7 +97,7 @@ class Suggester:
             held = smaller
         needed = self._reduced(held, lambda devices: self._fits(_freeing(devices)))
         names = dict.fromkeys(name for device in needed for name in self._holders(device))
-        text = f"free {_listed(needed)} (held by {_listed(list(names))})"
+        text = f"free {listed(needed)} (held by {listed(list(names))})"
         yield Suggestion("free", text, (_freeing(needed),))
 
     def _held(self) -> list[str]:
@@ -482,14 +482,14 @@ def _tolerate_text(alternative: Alternative, changes: Sequence[Change]) -> str:
     taints = [
         f"{t['key']}{'=' + t['value'] if t['value'] else ''}:{t['effect']}" for t in (c["toleration"] for c in changes)
     ]
-    return f"tolerate {_listed(taints)} in request {_where(alternative)}"
+    return f"tolerate {listed(taints)} in request {_where(alternative)}"
 
 
 def _change_text(change: Change) -> str:
     where = f"request {change['request']} of claim {change['claim']}" if "request" in change else ""
     match change["op"]:
         case "free":
-            return f"free {_listed(change['devices'])}"
+            return f"free {listed(change['devices'])}"
         case "set-count":
             return f"lower the count of {where} to {change['count']}"
         case "ask-for-some":
@@ -509,7 +509,7 @@ def _change_text(change: Change) -> str:
             return f"wait until all slices of pool {change['pool']} are published"
         case "label-node":
             texts = [f"{key}={value}" if value is not None else f"no {key}" for key, value in change["labels"].items()]
-            return f"label the node so that it reaches more devices ({_listed(texts)})"
+            return f"label the node so that it reaches more devices ({listed(texts)})"
         case "use-node":
             return f"use node {change['node']}"
         case "declare-feature":
@@ -518,6 +518,7 @@ def _change_text(change: Change) -> str:
             return f"drop {where}"
 
 
-def _listed(items: Sequence[str]) -> str:
+def listed(items: Sequence[str]) -> str:
+    """The first few, and how many more there are."""
     shown = ", ".join(items[:4])
     return shown if len(items) <= 4 else f"{shown} and {len(items) - 4} more"

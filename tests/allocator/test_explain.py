@@ -142,6 +142,15 @@ def test_holders_are_named() -> None:
     assert "other/holder-0" in explanation.summary
 
 
+def test_holders_beyond_the_first_are_counted() -> None:
+    held = [{"driver": GPU, "pool": "pool", "device": f"g{i}"} for i in range(6)]
+    explanation = explained([slice_("s", [device(f"g{i}") for i in range(6)])], claim(request()), held=held)
+    assert (
+        "6 matching devices are held by other/holder-0, other/holder-1, other/holder-2, other/holder-3 and 2 more"
+        in explanation.summary
+    )
+
+
 def test_holders_of_other_namespaces_are_not_named_to_those_who_may_not_know_them() -> None:
     held = [{"driver": GPU, "pool": "pool", "device": "x"}]
     explanation = explained([slice_("s", [device("x")])], claim(request()), held=held, asker=Asker(namespace="ns"))

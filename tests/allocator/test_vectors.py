@@ -11,6 +11,7 @@ from drakit.allocator import Allocation, Failure, allocate
 from drakit.allocator.changes import apply
 from tests.allocator.objects import always_cutting
 from tests.vectors import DATA, SHARED, allocator
+from tests.vectors.__main__ import main
 
 OWN = DATA / "allocator.jsonl"
 RECORDED = SHARED / "allocator"
@@ -20,6 +21,12 @@ def test_our_own_selection_agrees() -> None:
     outcome = allocator.check([OWN])
     assert outcome.mismatches == []
     assert outcome.passed >= 30
+
+
+def test_options_of_the_command_may_stand_anywhere(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["--show", "1", "allocator", str(OWN)], ["allocator", "--show", "1", str(OWN)]):
+        assert main(arguments) == 0
+        assert ", 0 failed" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("file", nargs="*", type=Path, help="files in the vectors' format (default: the recorded ones)")
     parser.add_argument("--level", help="how strict: as in the vectors' own checkers")
     parser.add_argument("--show", type=int, default=20, help="mismatches to print")
-    args = parser.parse_args(argv)
+    args = parser.parse_intermixed_args(argv)  # options may stand between NAME and FILE
     module, argument = SETS[args.name]
     check = import_module(f"tests.vectors.{module}").check
     outcome = check(args.file, args.level, argument) if argument else check(args.file, args.level)
