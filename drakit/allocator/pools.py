@@ -137,8 +137,7 @@ class Pool:
 
     def completed(self) -> Pool:
         """A copy in which the newest slices that are published count as all there are."""
-        newest = max(record.generation for record in self.slices.values())
-        kept = [copy.copy(record) for record in self.slices.values() if record.generation == newest]
+        kept = [copy.copy(record) for record in self.current()]
         other = Pool(self.key)
         for record in kept:
             record.count = len(kept)
@@ -151,11 +150,15 @@ class Pool:
         self._views.clear()
         self._by_node = None
 
+    def current(self) -> list[SliceRecord]:
+        """The slices of the newest generation."""
+        newest = max(record.generation for record in self.slices.values())
+        return [record for record in self.slices.values() if record.generation == newest]
+
     @property
     def is_complete(self) -> bool:
         """Whether as many slices of the newest generation are published as they say."""
-        newest = max(record.generation for record in self.slices.values())
-        current = [record for record in self.slices.values() if record.generation == newest]
+        current = self.current()
         return len(current) == current[0].count
 
     def node_names(self) -> Iterator[str]:

@@ -28,6 +28,8 @@ from drakit.scheduler.devices import (
     Variant,
     alternative_rank,
     has_alternatives,
+    tolerates_anything,
+    would_be_evicted,
 )
 from drakit.scheduler.nodes import NodeInfo
 from drakit.scheduler.outcome import Diagnosis, Rejection, SchedulingError
@@ -261,7 +263,8 @@ def _best_of(attempt: Attempt, batch: list[NodeInfo]) -> Placement | None:
         spread=attempt.spread,
         neighbours=attempt.neighbours,
     )
-    if state.partitions or has_alternatives(attempt.devices.unallocated):
+    new = attempt.devices.unallocated
+    if state.partitions or has_alternatives(new) or tolerates_anything(new):
         return _best_by_devices(attempt, batch, order)
     for index in order:
         node = batch[index]
@@ -274,17 +277,21 @@ def _best_of(attempt: Attempt, batch: list[NodeInfo]) -> Placement | None:
 
 def _best_by_devices(attempt: Attempt, batch: list[NodeInfo], order: list[int]) -> Placement | None:
     """Where the devices themselves differ: a node with the better alternative of firstAvailable, or where a partition leaves
-    the least over, beats one with more room."""
+    the least over, beats one with more room. One whose devices the pod would have to leave again comes last."""
     state = attempt.state
     alternatives = has_alternatives(attempt.devices.unallocated)
     fitting: list[tuple[NodeInfo, Allocation | None, Variant | None]] = []
+    passing: list[tuple[NodeInfo, Allocation | None, Variant | None]] = []  # taints would evict the pod there
     for index in order:
         found = _allocate(attempt, batch[index])
         if found is None:
             continue
-        fitting.append((batch[index], *found))
-        if len(fitting) >= COMPARED_ALLOCATIONS or not (alternatives or _fullness(state, found[0])):
+        evicted = found[0] is not None and would_be_evicted(state.inventory, found[0].results)
+        (passing if evicted else fitting).append((batch[index], *found))
+        enough = len(fitting) + len(passing) >= COMPARED_ALLOCATIONS
+        if enough or not (evicted or alternatives or _fullness(state, found[0])):
             break
+    fitting = fitting or passing
     if not fitting:
         return None
     ranks = [alternative_rank(v.claims, a.results) if a and v else 0 for _, a, v in fitting]

@@ -13,9 +13,10 @@ from typing import Any
 
 import msgspec
 from lightkube.models.core_v1 import NodeSelector
-from lightkube.models.resource_v1 import DeviceRequest, ResourceClaim
+from lightkube.models.resource_v1 import DeviceRequest, DeviceToleration, ResourceClaim
 
-from drakit.allocator import Allocation, Budget, Failure, NodeSet, allocate, feasible_nodes
+from drakit.allocator import Allocation, Budget, Failure, Inventory, NodeSet, allocate, feasible_nodes
+from drakit.allocator.taints import tolerates
 from drakit.api.typed import from_plain
 from drakit.scheduler import extended
 from drakit.scheduler.claims import (
@@ -36,6 +37,7 @@ from drakit.scheduler.pods import PodInfo
 from drakit.scheduler.selectors import node_selector_matches
 from drakit.scheduler.state import State
 
+NO_EXECUTE = "NoExecute"
 CANNOT_ALLOCATE = "cannot allocate all claims"
 NOT_AVAILABLE = Rejection(PLUGIN, ("resourceclaim not available on the node",))
 LEFTOVER = Rejection(PLUGIN, ("cannot schedule extended resource claim",))
@@ -257,3 +259,29 @@ def alternative_rank(claims: Sequence[ResourceClaim], results: Sequence[dict[str
 
 def has_alternatives(claims: Sequence[ResourceClaim]) -> bool:
     return any(request.firstAvailable for claim in claims for request in requests_of(claim))
+
+
+def tolerates_anything(claims: Sequence[ResourceClaim]) -> bool:
+    """Some request could be given devices that are tainted."""
+    return any(
+        each.tolerations
+        for claim in claims
+        for request in requests_of(claim)
+        for each in (request.exactly, *(request.firstAvailable or ()))
+        if each is not None
+    )
+
+
+def would_be_evicted(inventory: Inventory, results: Sequence[dict[str, Any]]) -> bool:
+    """A device of these allocations has a NoExecute taint that is tolerated for some time only, or not where it evicts."""
+    for allocation in results:
+        for result in allocation.get("devices", {}).get("results", ()):
+            stays = [
+                from_plain(DeviceToleration, each)
+                for each in result.get("tolerations") or ()
+                if each.get("effect") == NO_EXECUTE and each.get("tolerationSeconds") is None
+            ]
+            for taint in inventory.taints(result["driver"], result["pool"], result["device"]):
+                if taint.effect == NO_EXECUTE and not any(tolerates(each, taint) for each in stays):
+                    return True
+    return False

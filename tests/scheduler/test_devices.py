@@ -226,7 +226,28 @@ def test_a_partition_goes_where_it_leaves_the_least_over() -> None:
     assert place(made, user("again", "again")).node == used[0]
 
 
-# -- taint rules
+# -- taints
+
+
+@pytest.mark.parametrize(
+    ("toleration", "chosen"),
+    [
+        pytest.param({"effect": "NoExecute", "tolerationSeconds": 60}, "healthy", id="for-a-time"),
+        pytest.param({}, "healthy", id="without-the-effect"),
+        pytest.param({"effect": "NoExecute"}, "idle", id="without-end"),
+    ],
+)
+def test_devices_that_would_have_to_be_left_again_come_last(toleration: dict[str, Any], chosen: str) -> None:
+    taint = {"key": "example.com/bad", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}
+    request = {"deviceClassName": "gpu", "count": 1, "tolerations": [{"operator": "Exists", **toleration}]}
+    claims = [claim(name, requests=[{"name": "r", "exactly": request}]) for name in "ab"]
+    made = state(node("idle"), node("healthy"), slice_("healthy", 1), slice_("idle", 1, taints=[taint]), device_class())
+    for each in claims:
+        made.claims.set(each)
+    for index in range(3):
+        made.place(info(f"x{index}"), "healthy")
+    assert place(made, user("p", "a")).node == chosen
+    assert place(made, user("q", "b")).node in {"idle", "healthy"} - {chosen}  # better than nothing, as in Kubernetes
 
 
 def rule(message: str = "", **selector: str) -> DeviceTaintRule:
