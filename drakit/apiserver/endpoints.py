@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from drakit.api.errors import StatusError
@@ -35,6 +36,11 @@ _GZIP_FROM = 128 * 1024
 _TEXT = "text/plain; charset=utf-8"
 _INTO_A_POD = frozenset({"exec", "attach", "portforward"})
 _HEALTH = ("/healthz", "/livez", "/readyz")
+# Kubernetes bounds warnings in characters; that still lets a hundred through, and Python's clients give up at a hundred
+# headers of any kind.
+_WARNING_CHARACTERS = 4096
+_LONG_WARNING = 256  # what is kept of one when all together are too long
+_MOST_WARNINGS = 64
 
 
 class Endpoints:
@@ -358,7 +364,13 @@ class Endpoints:
 
 
 def _warning_headers(warnings: Sequence[str]) -> list[tuple[str, str]]:
-    return [("Warning", f'299 - "{_quoted(text)}"') for text in dict.fromkeys(warnings)]
+    texts = list(dict.fromkeys(warnings))
+    if sum(map(len, texts)) > _WARNING_CHARACTERS:
+        texts = [text[:_LONG_WARNING] for text in texts]
+        # The text that reaches the limit is the last one.
+        before = accumulate(map(len, texts), initial=0)
+        texts = [text for text, written in zip(texts, before, strict=False) if written < _WARNING_CHARACTERS]
+    return [("Warning", f'299 - "{_quoted(text)}"') for text in texts[:_MOST_WARNINGS]]
 
 
 def _quoted(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import http.client
 import json
 import socket
 import ssl
@@ -108,6 +109,22 @@ def test_a_chunked_body_is_read(running: Running) -> None:
             raw.send(b"%x\r\n%b\r\n" % (len(part), part))
         raw.send("0\r\n\r\n")
         assert raw.answer()[0] == 201
+
+
+@pytest.mark.parametrize(("name", "most"), [("x", 64), ("x" * 300, 16)])
+def test_warnings_stay_within_what_clients_read(running: Running, name: str, most: int) -> None:
+    body = json.dumps(claim("warned") | {f"{name}{number:03}": 1 for number in range(200)})
+    headers = {"Authorization": f"Bearer {running.server.admin_token}", "Content-Type": "application/json"}
+    connection = http.client.HTTPSConnection("127.0.0.1", running.server.port, context=running.context())
+    with contextlib.closing(connection):
+        # dryRun: both rounds create the same name
+        connection.request("POST", f"{CLAIMS}?fieldValidation=Warn&dryRun=All", body, headers)
+        answer = connection.getresponse()
+        warnings = answer.headers.get_all("Warning") or []
+        assert answer.status == 201
+        assert len(warnings) == most
+        assert all("unknown field" in text for text in warnings)
+        assert sum(map(len, warnings)) < 5_000
 
 
 def test_expect_continue_is_invited(running: Running) -> None:
