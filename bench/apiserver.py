@@ -206,7 +206,7 @@ async def serve(kubeconfig: Path, data: Path | None) -> None:
     from drakit.apiserver.auth import UserInfo
     from drakit.apiserver.kubeconfig import write_kubeconfig
     from drakit.apiserver.server import Server, Settings
-    from drakit.cli.collector import calm_collector
+    from drakit.cli.collector import collecting_at_rest
 
     server = Server(Settings(data=data, tokens={TENANT: UserInfo("tenant", ("tenants",))}))
     context = server.context
@@ -217,9 +217,9 @@ async def serve(kubeconfig: Path, data: Path | None) -> None:
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, switch)
     await server.start()
-    calm_collector()
     write_kubeconfig(kubeconfig, server.kubeconfig())
-    await asyncio.Event().wait()
+    async with collecting_at_rest():
+        await asyncio.Event().wait()
 
 
 def launch(command: list[str]) -> subprocess.Popen[bytes]:

@@ -10,7 +10,6 @@ event. CPU is of the whole process.
 from __future__ import annotations
 
 import asyncio
-import gc
 import resource
 import sys
 import time
@@ -27,6 +26,7 @@ from lightkube.models.resource_v1 import ResourceClaim
 from drakit.apiserver.auth import ADMIN
 from drakit.apiserver.local import LocalTransport
 from drakit.cli.cluster import Cluster, Options
+from drakit.cli.collector import collecting_at_rest
 from drakit.client import Client, Plain, Request, Response, resource_of
 from drakit.controllers.loop import Context
 from drakit.controllers.runner import Controller, build
@@ -84,7 +84,8 @@ async def bench(pods: int) -> None:
         await cluster.informers.wait_synced()
         tasks = [asyncio.ensure_future(controller.run()) for controller in controllers]
         try:
-            await stages(cluster, Measure(controllers, transport), cluster.admin, pods)
+            async with collecting_at_rest():  # as `drakit up` does
+                await stages(cluster, Measure(controllers, transport), cluster.admin, pods)
         finally:
             for task in tasks:
                 task.cancel()
@@ -145,6 +146,5 @@ async def claims_of_gated_pods(user: Client, measure: Measure, claims, pods: int
 
 
 if __name__ == "__main__":
-    gc.freeze()
     for count in [int(text) for text in sys.argv[1:]] or [500, 5000]:
         uvloop.run(bench(count))

@@ -1,4 +1,4 @@
-"""Python's collector of cycles, kept out of the way: it works when the cluster rests.
+"""Python's collector of cycles, kept out of the way: it works when the process rests.
 
 The objects of a cluster form no cycles; looking through them while pods come in by the hundred would cost a twentieth of the throughput.
 So a burst is let through, up to a limit, and what it left is looked through in the next quiet moment.
@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
-__all__ = ["calm_collector", "collect_at_rest", "generation_due"]
+__all__ = ["collect_at_rest", "collecting_at_rest", "generation_due"]
 
 _LIMIT = 500_000  # new objects until a collection cannot wait for rest any longer: some 0.1 s of work
 _WORTH_IT = 20_000
@@ -19,11 +21,19 @@ _RESTING = 0.1  # share of a processor that still counts as rest
 _OLDER = 20  # collections of a generation until the next older one is due
 
 
-def calm_collector() -> None:
-    """What was loaded so far stays."""
+@asynccontextmanager
+async def collecting_at_rest() -> AsyncIterator[None]:
+    """For the block; what was loaded so far stays."""
+    usual = gc.get_threshold()
     gc.collect()
     gc.freeze()
     gc.set_threshold(_LIMIT, _OLDER, 100)
+    collecting = asyncio.ensure_future(collect_at_rest())
+    try:
+        yield
+    finally:
+        collecting.cancel()
+        gc.set_threshold(*usual)
 
 
 async def collect_at_rest() -> None:

@@ -8,6 +8,7 @@ import os
 import socket
 
 from drakit.cli import options
+from drakit.cli.collector import collecting_at_rest
 from drakit.cli.metrics_port import add_metrics_port, serving
 
 
@@ -70,7 +71,8 @@ async def until(stopped: asyncio.Event, work: object) -> None:
     """Run the work until it ends or we are asked to stop."""
     working = asyncio.ensure_future(work)  # type: ignore[call-overload] # any awaitable
     asked = asyncio.ensure_future(stopped.wait())
-    await asyncio.wait({working, asked}, return_when=asyncio.FIRST_COMPLETED)
+    async with collecting_at_rest():
+        await asyncio.wait({working, asked}, return_when=asyncio.FIRST_COMPLETED)
     asked.cancel()
     if working.done():
         await working

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drakit.cli import options
-from drakit.cli.collector import calm_collector, collect_at_rest
+from drakit.cli.collector import collecting_at_rest
 from drakit.cli.running import AlreadyRunning, Process, announce, command, default_folder, occupy
 
 if TYPE_CHECKING:
@@ -111,8 +111,6 @@ async def serve(args: argparse.Namespace, folder: Path, process: Path, stopped: 
             print("stopped before it was ready", flush=True)
             return
         cluster.write_kubeconfig(kubeconfig)
-        calm_collector()
-        collecting = asyncio.ensure_future(collect_at_rest())
         url = cluster.server.url
         record = Process(os.getpid(), url, str(kubeconfig), time.time(), args.nodes, args.profile, args.ephemeral)
         announce(process, record)
@@ -120,9 +118,9 @@ async def serve(args: argparse.Namespace, folder: Path, process: Path, stopped: 
         print(NEXT.format(kubeconfig=kubeconfig, down=command("down", folder)), flush=True)
         ended = asyncio.ensure_future(cluster.wait())
         asked = asyncio.ensure_future(stopped.wait())
-        await asyncio.wait({ended, asked}, return_when=asyncio.FIRST_COMPLETED)
+        async with collecting_at_rest():
+            await asyncio.wait({ended, asked}, return_when=asyncio.FIRST_COMPLETED)
         asked.cancel()
-        collecting.cancel()
         if ended.done():
             await ended
         ended.cancel()

@@ -41,3 +41,16 @@ def test_cycles_go_when_the_process_rests(monkeypatch: pytest.MonkeyPatch) -> No
         assert asyncio.run(body())
     finally:
         gc.set_threshold(*threshold)
+
+
+def test_collector_is_as_before_after_the_block() -> None:
+    async def body() -> tuple[int, int, int]:
+        async with collector.collecting_at_rest():
+            return gc.get_threshold()
+
+    before = gc.get_threshold()
+    try:
+        assert asyncio.run(body()) != before
+        assert gc.get_threshold() == before
+    finally:
+        gc.unfreeze()
