@@ -8,167 +8,36 @@ from that Go type. Read by `api.wire`.
 """
 
 FACTS = """
-admissionregistration_v1.ApplyConfiguration expression:s
 admissionregistration_v1.AuditAnnotation key:s! valueExpression:s!
 admissionregistration_v1.ExpressionWarning fieldRef:s! warning:s!
-admissionregistration_v1.JSONPatch expression:s
 admissionregistration_v1.MatchCondition name:s! expression:s!
 admissionregistration_v1.MatchResources namespaceSelector:*meta_v1.LabelSelector objectSelector:*meta_v1.LabelSelector
   resourceRules:[]NamedRuleWithOperations excludeResourceRules:[]NamedRuleWithOperations
   matchPolicy:*s'v1.MatchPolicyType
-admissionregistration_v1.MutatingAdmissionPolicy apiVersion:s kind:s metadata:meta_v1.ObjectMeta
-  spec:MutatingAdmissionPolicySpec
-admissionregistration_v1.MutatingAdmissionPolicyBinding apiVersion:s kind:s metadata:meta_v1.ObjectMeta
-  spec:MutatingAdmissionPolicyBindingSpec
-admissionregistration_v1.MutatingAdmissionPolicyBindingList apiVersion:s kind:s metadata:meta_v1.ListMeta
-  items:[]MutatingAdmissionPolicyBinding!
-admissionregistration_v1.MutatingAdmissionPolicyBindingSpec policyName:s paramRef:*ParamRef
-  matchResources:*MatchResources
-admissionregistration_v1.MutatingAdmissionPolicyList apiVersion:s kind:s metadata:meta_v1.ListMeta
-  items:[]MutatingAdmissionPolicy!
-admissionregistration_v1.MutatingAdmissionPolicySpec paramKind:*ParamKind matchConstraints:*MatchResources
-  variables:[]Variable mutations:[]Mutation failurePolicy:*s'v1.FailurePolicyType matchConditions:[]MatchCondition
-  reinvocationPolicy:s'v1.ReinvocationPolicyType
-admissionregistration_v1.MutatingWebhook name:s! clientConfig:WebhookClientConfig! rules:[]RuleWithOperations
-  failurePolicy:*s'v1.FailurePolicyType matchPolicy:*s'v1.MatchPolicyType namespaceSelector:*meta_v1.LabelSelector
-  objectSelector:*meta_v1.LabelSelector sideEffects:*s'v1.SideEffectClass! timeoutSeconds:*i
-  admissionReviewVersions:[]s! reinvocationPolicy:*s'v1.ReinvocationPolicyType matchConditions:[]MatchCondition
-admissionregistration_v1.MutatingWebhookConfiguration apiVersion:s kind:s metadata:meta_v1.ObjectMeta
-  webhooks:[]MutatingWebhook
-admissionregistration_v1.MutatingWebhookConfigurationList apiVersion:s kind:s metadata:meta_v1.ListMeta
-  items:[]MutatingWebhookConfiguration!
-admissionregistration_v1.Mutation patchType:s'v1.PatchType! applyConfiguration:*ApplyConfiguration
-  jsonPatch:*JSONPatch
 admissionregistration_v1.NamedRuleWithOperations resourceNames:[]s operations:[]s'v1.OperationType^RuleWithOperations
   apiGroups:[]s^RuleWithOperations.Rule apiVersions:[]s^RuleWithOperations.Rule resources:[]s^RuleWithOperations.Rule
   scope:*s'v1.ScopeType^RuleWithOperations.Rule
 admissionregistration_v1.ParamKind apiVersion:s kind:s
 admissionregistration_v1.ParamRef name:s namespace:s selector:*meta_v1.LabelSelector
   parameterNotFoundAction:*s'v1.ParameterNotFoundActionType
-admissionregistration_v1.RuleWithOperations operations:[]s'v1.OperationType apiGroups:[]s^Rule apiVersions:[]s^Rule
-  resources:[]s^Rule scope:*s'v1.ScopeType^Rule
-admissionregistration_v1.ServiceReference namespace:s! name:s! path:*s port:*i
 admissionregistration_v1.TypeChecking expressionWarnings:[]ExpressionWarning
 admissionregistration_v1.ValidatingAdmissionPolicy apiVersion:s kind:s metadata:meta_v1.ObjectMeta
   spec:ValidatingAdmissionPolicySpec status:ValidatingAdmissionPolicyStatus
 admissionregistration_v1.ValidatingAdmissionPolicyBinding apiVersion:s kind:s metadata:meta_v1.ObjectMeta
   spec:ValidatingAdmissionPolicyBindingSpec
-admissionregistration_v1.ValidatingAdmissionPolicyBindingList apiVersion:s kind:s metadata:meta_v1.ListMeta
-  items:[]ValidatingAdmissionPolicyBinding!
 admissionregistration_v1.ValidatingAdmissionPolicyBindingSpec policyName:s paramRef:*ParamRef
   matchResources:*MatchResources validationActions:[]s'v1.ValidationAction
-admissionregistration_v1.ValidatingAdmissionPolicyList apiVersion:s kind:s metadata:meta_v1.ListMeta
-  items:[]ValidatingAdmissionPolicy!
 admissionregistration_v1.ValidatingAdmissionPolicySpec paramKind:*ParamKind matchConstraints:*MatchResources
   validations:[]Validation failurePolicy:*s'v1.FailurePolicyType auditAnnotations:[]AuditAnnotation
   matchConditions:[]MatchCondition variables:[]Variable
 admissionregistration_v1.ValidatingAdmissionPolicyStatus observedGeneration:l typeChecking:*TypeChecking
   conditions:[]meta_v1.Condition
-admissionregistration_v1.ValidatingWebhook name:s! clientConfig:WebhookClientConfig! rules:[]RuleWithOperations
-  failurePolicy:*s'v1.FailurePolicyType matchPolicy:*s'v1.MatchPolicyType namespaceSelector:*meta_v1.LabelSelector
-  objectSelector:*meta_v1.LabelSelector sideEffects:*s'v1.SideEffectClass! timeoutSeconds:*i
-  admissionReviewVersions:[]s! matchConditions:[]MatchCondition
-admissionregistration_v1.ValidatingWebhookConfiguration apiVersion:s kind:s metadata:meta_v1.ObjectMeta
-  webhooks:[]ValidatingWebhook
-admissionregistration_v1.ValidatingWebhookConfigurationList apiVersion:s kind:s metadata:meta_v1.ListMeta
-  items:[]ValidatingWebhookConfiguration!
 admissionregistration_v1.Validation expression:s! message:s reason:*s'v1.StatusReason messageExpression:s
 admissionregistration_v1.Variable name:s! expression:s!
-admissionregistration_v1.WebhookClientConfig url:*s service:*ServiceReference caBundle:y
-admissionregistration_v1alpha1.ApplyConfiguration expression:s
-admissionregistration_v1alpha1.JSONPatch expression:s
-admissionregistration_v1alpha1.MatchResources namespaceSelector:*meta_v1.LabelSelector
-  objectSelector:*meta_v1.LabelSelector resourceRules:[]NamedRuleWithOperations
-  excludeResourceRules:[]NamedRuleWithOperations matchPolicy:*s'v1alpha1.MatchPolicyType
-admissionregistration_v1alpha1.MutatingAdmissionPolicy apiVersion:s kind:s metadata:meta_v1.ObjectMeta
-  spec:MutatingAdmissionPolicySpec
-admissionregistration_v1alpha1.MutatingAdmissionPolicyBinding apiVersion:s kind:s metadata:meta_v1.ObjectMeta
-  spec:MutatingAdmissionPolicyBindingSpec
-admissionregistration_v1alpha1.MutatingAdmissionPolicyBindingList apiVersion:s kind:s metadata:meta_v1.ListMeta
-  items:[]MutatingAdmissionPolicyBinding!
-admissionregistration_v1alpha1.MutatingAdmissionPolicyBindingSpec policyName:s paramRef:*ParamRef
-  matchResources:*MatchResources
-admissionregistration_v1alpha1.MutatingAdmissionPolicyList apiVersion:s kind:s metadata:meta_v1.ListMeta
-  items:[]MutatingAdmissionPolicy!
-admissionregistration_v1alpha1.Mutation patchType:s'v1alpha1.PatchType! applyConfiguration:*ApplyConfiguration
-  jsonPatch:*JSONPatch
-admissionregistration_v1alpha1.ParamKind apiVersion:s kind:s
-admissionregistration_v1alpha1.ParamRef name:s namespace:s selector:*meta_v1.LabelSelector
-  parameterNotFoundAction:*s'v1alpha1.ParameterNotFoundActionType
-admissionregistration_v1alpha1.Variable name:s! expression:s!
-admissionregistration_v1beta1.ApplyConfiguration expression:s
-admissionregistration_v1beta1.JSONPatch expression:s
-admissionregistration_v1beta1.MatchCondition name:s! expression:s!
-admissionregistration_v1beta1.MatchResources namespaceSelector:*meta_v1.LabelSelector
-  objectSelector:*meta_v1.LabelSelector resourceRules:[]NamedRuleWithOperations
-  excludeResourceRules:[]NamedRuleWithOperations matchPolicy:*s'v1beta1.MatchPolicyType
-admissionregistration_v1beta1.MutatingAdmissionPolicy apiVersion:s kind:s metadata:meta_v1.ObjectMeta
-  spec:MutatingAdmissionPolicySpec
-admissionregistration_v1beta1.MutatingAdmissionPolicyBinding apiVersion:s kind:s metadata:meta_v1.ObjectMeta
-  spec:MutatingAdmissionPolicyBindingSpec
-admissionregistration_v1beta1.MutatingAdmissionPolicyBindingList apiVersion:s kind:s metadata:meta_v1.ListMeta
-  items:[]MutatingAdmissionPolicyBinding!
-admissionregistration_v1beta1.MutatingAdmissionPolicyBindingSpec policyName:s paramRef:*ParamRef
-  matchResources:*MatchResources
-admissionregistration_v1beta1.MutatingAdmissionPolicyList apiVersion:s kind:s metadata:meta_v1.ListMeta
-  items:[]MutatingAdmissionPolicy!
-admissionregistration_v1beta1.Mutation patchType:s'v1beta1.PatchType! applyConfiguration:*ApplyConfiguration
-  jsonPatch:*JSONPatch
-admissionregistration_v1beta1.ParamKind apiVersion:s kind:s
-admissionregistration_v1beta1.ParamRef name:s namespace:s selector:*meta_v1.LabelSelector
-  parameterNotFoundAction:*s'v1beta1.ParameterNotFoundActionType
-admissionregistration_v1beta1.Variable name:s! expression:s!
-apiextensions_v1.CustomResourceColumnDefinition name:s! type:s! format:s description:s priority:i jsonPath:s!
-apiextensions_v1.CustomResourceConversion strategy:s'v1.ConversionStrategyType! webhook:*WebhookConversion
-apiextensions_v1.CustomResourceDefinition apiVersion:s kind:s metadata:meta_v1.ObjectMeta
-  spec:CustomResourceDefinitionSpec! status:CustomResourceDefinitionStatus
-apiextensions_v1.CustomResourceDefinitionCondition type:s'v1.CustomResourceDefinitionConditionType!
-  status:s'v1.ConditionStatus! lastTransitionTime:t reason:s message:s observedGeneration:l
-apiextensions_v1.CustomResourceDefinitionList apiVersion:s kind:s metadata:meta_v1.ListMeta
-  items:[]CustomResourceDefinition!
-apiextensions_v1.CustomResourceDefinitionNames plural:s! singular:s shortNames:[]s kind:s! listKind:s categories:[]s
-apiextensions_v1.CustomResourceDefinitionSpec group:s! names:CustomResourceDefinitionNames! scope:s'v1.ResourceScope!
-  versions:[]CustomResourceDefinitionVersion! conversion:*CustomResourceConversion preserveUnknownFields:b
-apiextensions_v1.CustomResourceDefinitionStatus conditions:[]CustomResourceDefinitionCondition!
-  acceptedNames:CustomResourceDefinitionNames! storedVersions:[]s! observedGeneration:l
-apiextensions_v1.CustomResourceDefinitionVersion name:s! served:b! storage:b! deprecated:b deprecationWarning:*s
-  schema:*CustomResourceValidation subresources:*CustomResourceSubresources
-  additionalPrinterColumns:[]CustomResourceColumnDefinition selectableFields:[]SelectableField
-apiextensions_v1.CustomResourceSubresourceScale specReplicasPath:s! statusReplicasPath:s! labelSelectorPath:*s
-apiextensions_v1.CustomResourceValidation openAPIV3Schema:*JSONSchemaProps
-apiextensions_v1.ExternalDocumentation description:s url:s
-apiextensions_v1.JSONSchemaProps id:s $schema:s'v1.JSONSchemaURL $ref:*s description:s type:s format:s title:s
-  default:*R maximum:*f exclusiveMaximum:b minimum:*f exclusiveMinimum:b maxLength:*l minLength:*l pattern:s
-  maxItems:*l minItems:*l uniqueItems:b multipleOf:*f enum:[]R maxProperties:*l minProperties:*l required:[]s items:*R
-  allOf:[]JSONSchemaProps oneOf:[]JSONSchemaProps anyOf:[]JSONSchemaProps not:*JSONSchemaProps
-  properties:{}JSONSchemaProps additionalProperties:*R patternProperties:{}JSONSchemaProps dependencies:{}R
-  additionalItems:*R definitions:{}JSONSchemaProps externalDocs:*ExternalDocumentation example:*R nullable:b
-  x-kubernetes-preserve-unknown-fields:*b x-kubernetes-embedded-resource:b x-kubernetes-int-or-string:b
-  x-kubernetes-list-map-keys:[]s x-kubernetes-list-type:*s x-kubernetes-map-type:*s
-  x-kubernetes-validations:[]ValidationRule
-apiextensions_v1.SelectableField jsonPath:s!
-apiextensions_v1.ServiceReference namespace:s! name:s! path:*s port:*i
-apiextensions_v1.ValidationRule rule:s! message:s messageExpression:s reason:*s'v1.FieldValueErrorReason fieldPath:s
-  optionalOldSelf:*b
-apiextensions_v1.WebhookClientConfig url:*s service:*ServiceReference caBundle:y
-apiextensions_v1.WebhookConversion clientConfig:*WebhookClientConfig conversionReviewVersions:[]s!
-apiregistration_v1.APIServiceSpec service:*ServiceReference group:s version:s insecureSkipTLSVerify:b caBundle:y
-  groupPriorityMinimum:i! versionPriority:i!
-apiregistration_v1.APIServiceStatus conditions:[]APIServiceCondition
-apiregistration_v1.ServiceReference namespace:s name:s port:*i
-apiserverinternal_v1alpha1.ServerStorageVersion apiServerID:s encodingVersion:s decodableVersions:[]s
-  servedVersions:[]s
-apiserverinternal_v1alpha1.StorageVersionCondition type:s'v1alpha1.StorageVersionConditionType!
-  status:s'v1alpha1.ConditionStatus! observedGeneration:l lastTransitionTime:t reason:s! message:s
-apiserverinternal_v1alpha1.StorageVersionList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]StorageVersion!
-apiserverinternal_v1alpha1.StorageVersionStatus storageVersions:[]ServerStorageVersion commonEncodingVersion:*s
-  conditions:[]StorageVersionCondition
 apps_v1.ControllerRevision apiVersion:s kind:s metadata:meta_v1.ObjectMeta data:R! revision:l!
-apps_v1.ControllerRevisionList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]ControllerRevision!
 apps_v1.DaemonSet apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:DaemonSetSpec status:DaemonSetStatus
 apps_v1.DaemonSetCondition type:s'v1.DaemonSetConditionType! status:s'v1.ConditionStatus! lastTransitionTime:t
   reason:s message:s
-apps_v1.DaemonSetList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]DaemonSet!
 apps_v1.DaemonSetSpec selector:*meta_v1.LabelSelector! template:core_v1.PodTemplateSpec!
   updateStrategy:DaemonSetUpdateStrategy minReadySeconds:i revisionHistoryLimit:*i
 apps_v1.DaemonSetStatus currentNumberScheduled:i! numberMisscheduled:i! desiredNumberScheduled:i! numberReady:i!
@@ -178,7 +47,6 @@ apps_v1.DaemonSetUpdateStrategy type:s'v1.DaemonSetUpdateStrategyType rollingUpd
 apps_v1.Deployment apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:DeploymentSpec status:DeploymentStatus
 apps_v1.DeploymentCondition type:s'v1.DeploymentConditionType! status:s'v1.ConditionStatus! lastUpdateTime:t
   lastTransitionTime:t reason:s message:s
-apps_v1.DeploymentList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]Deployment!
 apps_v1.DeploymentSpec replicas:*i selector:*meta_v1.LabelSelector! template:core_v1.PodTemplateSpec!
   strategy:DeploymentStrategy minReadySeconds:i revisionHistoryLimit:*i paused:b progressDeadlineSeconds:*i
 apps_v1.DeploymentStatus observedGeneration:l replicas:i updatedReplicas:i readyReplicas:i availableReplicas:i
@@ -187,7 +55,6 @@ apps_v1.DeploymentStrategy type:s'v1.DeploymentStrategyType rollingUpdate:*Rolli
 apps_v1.ReplicaSet apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:ReplicaSetSpec status:ReplicaSetStatus
 apps_v1.ReplicaSetCondition type:s'v1.ReplicaSetConditionType! status:s'v1.ConditionStatus! lastTransitionTime:t
   reason:s message:s
-apps_v1.ReplicaSetList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]ReplicaSet!
 apps_v1.ReplicaSetSpec replicas:*i minReadySeconds:i selector:*meta_v1.LabelSelector! template:core_v1.PodTemplateSpec
 apps_v1.ReplicaSetStatus replicas:i! fullyLabeledReplicas:i readyReplicas:i availableReplicas:i terminatingReplicas:*i
   observedGeneration:l conditions:[]ReplicaSetCondition
@@ -197,7 +64,6 @@ apps_v1.RollingUpdateStatefulSetStrategy partition:*i maxUnavailable:*x
 apps_v1.StatefulSet apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:StatefulSetSpec status:StatefulSetStatus
 apps_v1.StatefulSetCondition type:s'v1.StatefulSetConditionType! status:s'v1.ConditionStatus! lastTransitionTime:t
   reason:s message:s
-apps_v1.StatefulSetList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]StatefulSet!
 apps_v1.StatefulSetOrdinals start:i!
 apps_v1.StatefulSetPersistentVolumeClaimRetentionPolicy whenDeleted:s'v1.PersistentVolumeClaimRetentionPolicyType
   whenScaled:s'v1.PersistentVolumeClaimRetentionPolicyType
@@ -245,61 +111,12 @@ authorization_v1.SubjectAccessReviewSpec resourceAttributes:*ResourceAttributes
 authorization_v1.SubjectAccessReviewStatus allowed:b! denied:b reason:s evaluationError:s
 authorization_v1.SubjectRulesReviewStatus resourceRules:[]ResourceRule! nonResourceRules:[]NonResourceRule!
   incomplete:b! evaluationError:s
-autoscaling_v1.CrossVersionObjectReference kind:s! name:s! apiVersion:s
-autoscaling_v1.HorizontalPodAutoscaler apiVersion:s kind:s metadata:meta_v1.ObjectMeta
-  spec:HorizontalPodAutoscalerSpec status:HorizontalPodAutoscalerStatus
-autoscaling_v1.HorizontalPodAutoscalerList apiVersion:s kind:s metadata:meta_v1.ListMeta
-  items:[]HorizontalPodAutoscaler!
-autoscaling_v1.HorizontalPodAutoscalerSpec scaleTargetRef:CrossVersionObjectReference! minReplicas:*i maxReplicas:i!
-  targetCPUUtilizationPercentage:*i
-autoscaling_v1.HorizontalPodAutoscalerStatus observedGeneration:*l lastScaleTime:*t currentReplicas:i!
-  desiredReplicas:i! currentCPUUtilizationPercentage:*i
 autoscaling_v1.Scale apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:ScaleSpec status:ScaleStatus
 autoscaling_v1.ScaleSpec replicas:i
 autoscaling_v1.ScaleStatus replicas:i! selector:s
-autoscaling_v2.ContainerResourceMetricSource name:s'v1.ResourceName! target:MetricTarget! container:s!
-autoscaling_v2.ContainerResourceMetricStatus name:s'v1.ResourceName! current:MetricValueStatus! container:s!
-autoscaling_v2.CrossVersionObjectReference kind:s! name:s! apiVersion:s
-autoscaling_v2.ExternalMetricSource metric:MetricIdentifier! target:MetricTarget!
-autoscaling_v2.ExternalMetricStatus metric:MetricIdentifier! current:MetricValueStatus!
-autoscaling_v2.HPAScalingPolicy type:s'v2.HPAScalingPolicyType! value:i! periodSeconds:i!
-autoscaling_v2.HPAScalingRules stabilizationWindowSeconds:*i selectPolicy:*s'v2.ScalingPolicySelect
-  policies:[]HPAScalingPolicy tolerance:*q
-autoscaling_v2.HorizontalPodAutoscaler apiVersion:s kind:s metadata:meta_v1.ObjectMeta
-  spec:HorizontalPodAutoscalerSpec status:HorizontalPodAutoscalerStatus
-autoscaling_v2.HorizontalPodAutoscalerBehavior scaleUp:*HPAScalingRules scaleDown:*HPAScalingRules
-autoscaling_v2.HorizontalPodAutoscalerCondition type:s'v2.HorizontalPodAutoscalerConditionType!
-  status:s'v1.ConditionStatus! lastTransitionTime:t reason:s message:s observedGeneration:*l
-autoscaling_v2.HorizontalPodAutoscalerList apiVersion:s kind:s metadata:meta_v1.ListMeta
-  items:[]HorizontalPodAutoscaler!
-autoscaling_v2.HorizontalPodAutoscalerSpec scaleTargetRef:CrossVersionObjectReference! minReplicas:*i maxReplicas:i!
-  metrics:[]MetricSpec behavior:*HorizontalPodAutoscalerBehavior
-autoscaling_v2.HorizontalPodAutoscalerStatus observedGeneration:*l lastScaleTime:*t currentReplicas:i
-  desiredReplicas:i! currentMetrics:[]MetricStatus! conditions:[]HorizontalPodAutoscalerCondition
-autoscaling_v2.MetricIdentifier name:s! selector:*meta_v1.LabelSelector
-autoscaling_v2.MetricSpec type:s'v2.MetricSourceType! object:*ObjectMetricSource pods:*PodsMetricSource
-  resource:*ResourceMetricSource containerResource:*ContainerResourceMetricSource external:*ExternalMetricSource
-autoscaling_v2.MetricStatus type:s'v2.MetricSourceType! object:*ObjectMetricStatus pods:*PodsMetricStatus
-  resource:*ResourceMetricStatus containerResource:*ContainerResourceMetricStatus external:*ExternalMetricStatus
-autoscaling_v2.MetricTarget type:s'v2.MetricTargetType! value:*q averageValue:*q averageUtilization:*i
-autoscaling_v2.MetricValueStatus value:*q averageValue:*q averageUtilization:*i
-autoscaling_v2.ObjectMetricSource describedObject:CrossVersionObjectReference! target:MetricTarget!
-  metric:MetricIdentifier!
-autoscaling_v2.ObjectMetricStatus metric:MetricIdentifier! current:MetricValueStatus!
-  describedObject:CrossVersionObjectReference!
-autoscaling_v2.PodsMetricSource metric:MetricIdentifier! target:MetricTarget!
-autoscaling_v2.PodsMetricStatus metric:MetricIdentifier! current:MetricValueStatus!
-autoscaling_v2.ResourceMetricSource name:s'v1.ResourceName! target:MetricTarget!
-autoscaling_v2.ResourceMetricStatus name:s'v1.ResourceName! current:MetricValueStatus!
-batch_v1.CronJob apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:CronJobSpec status:CronJobStatus
-batch_v1.CronJobList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]CronJob!
-batch_v1.CronJobSpec schedule:s! timeZone:*s startingDeadlineSeconds:*l concurrencyPolicy:s'v1.ConcurrencyPolicy
-  suspend:*b jobTemplate:JobTemplateSpec! successfulJobsHistoryLimit:*i failedJobsHistoryLimit:*i
-batch_v1.CronJobStatus active:[]core_v1.ObjectReference lastScheduleTime:*t lastSuccessfulTime:*t
 batch_v1.Job apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:JobSpec status:JobStatus
 batch_v1.JobCondition type:s'v1.JobConditionType! status:s'v1.ConditionStatus! lastProbeTime:t lastTransitionTime:t
   reason:s message:s
-batch_v1.JobList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]Job!
 batch_v1.JobSchedulingConfiguration schedulingPolicy:*scheduling_v1alpha3.WorkloadPodGroupSchedulingPolicy
   schedulingConstraints:*scheduling_v1alpha3.WorkloadPodGroupSchedulingConstraints
   disruptionMode:*scheduling_v1alpha3.WorkloadPodGroupDisruptionMode
@@ -311,7 +128,6 @@ batch_v1.JobSpec parallelism:*i completions:*i activeDeadlineSeconds:*l podFailu
   scheduling:*JobSchedulingConfiguration
 batch_v1.JobStatus conditions:[]JobCondition startTime:*t completionTime:*t active:i succeeded:i failed:i
   terminating:*i completedIndexes:s failedIndexes:*s uncountedTerminatedPods:*UncountedTerminatedPods ready:*i
-batch_v1.JobTemplateSpec metadata:meta_v1.ObjectMeta spec:JobSpec
 batch_v1.PodFailurePolicy rules:[]PodFailurePolicyRule!
 batch_v1.PodFailurePolicyOnExitCodesRequirement containerName:*s operator:s'v1.PodFailurePolicyOnExitCodesOperator!
   values:[]i!
@@ -321,80 +137,28 @@ batch_v1.PodFailurePolicyRule action:s'v1.PodFailurePolicyAction! onExitCodes:*P
 batch_v1.SuccessPolicy rules:[]SuccessPolicyRule!
 batch_v1.SuccessPolicyRule succeededIndexes:*s succeededCount:*i
 batch_v1.UncountedTerminatedPods succeeded:[]s'types.UID failed:[]s'types.UID
-certificates_v1.CertificateSigningRequest apiVersion:s kind:s metadata:meta_v1.ObjectMeta
-  spec:CertificateSigningRequestSpec! status:CertificateSigningRequestStatus
-certificates_v1.CertificateSigningRequestCondition type:s'v1.RequestConditionType! status:s'v1.ConditionStatus!
-  reason:s message:s lastUpdateTime:t lastTransitionTime:t
-certificates_v1.CertificateSigningRequestList apiVersion:s kind:s metadata:meta_v1.ListMeta
-  items:[]CertificateSigningRequest!
-certificates_v1.CertificateSigningRequestSpec request:y! signerName:s! expirationSeconds:*i usages:[]s'v1.KeyUsage
-  username:s uid:s groups:[]s extra:{}[]s
-certificates_v1.CertificateSigningRequestStatus conditions:[]CertificateSigningRequestCondition certificate:y
-certificates_v1.ClusterTrustBundle apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:ClusterTrustBundleSpec!
-certificates_v1.ClusterTrustBundleList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]ClusterTrustBundle!
-certificates_v1.ClusterTrustBundleSpec signerName:s trustBundle:s!
-certificates_v1.PodCertificateRequest apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:PodCertificateRequestSpec!
-  status:PodCertificateRequestStatus
-certificates_v1.PodCertificateRequestList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]PodCertificateRequest!
-certificates_v1.PodCertificateRequestSpec signerName:s! podName:s! podUID:s'types.UID! serviceAccountName:s!
-  serviceAccountUID:s'types.UID! nodeName:s'types.NodeName! nodeUID:s'types.UID! maxExpirationSeconds:*i
-  stubPKCS10Request:y! unverifiedUserAnnotations:{}s
-certificates_v1.PodCertificateRequestStatus conditions:[]meta_v1.Condition certificateChain:s notBefore:*t
-  beginRefreshAt:*t notAfter:*t
-certificates_v1beta1.ClusterTrustBundle apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:ClusterTrustBundleSpec!
-certificates_v1beta1.ClusterTrustBundleList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]ClusterTrustBundle!
-certificates_v1beta1.ClusterTrustBundleSpec signerName:s trustBundle:s!
-certificates_v1beta1.PodCertificateRequest apiVersion:s kind:s metadata:meta_v1.ObjectMeta
-  spec:PodCertificateRequestSpec! status:PodCertificateRequestStatus
-certificates_v1beta1.PodCertificateRequestList apiVersion:s kind:s metadata:meta_v1.ListMeta
-  items:[]PodCertificateRequest!
-certificates_v1beta1.PodCertificateRequestSpec signerName:s! podName:s! podUID:s'types.UID! serviceAccountName:s!
-  serviceAccountUID:s'types.UID! nodeName:s'types.NodeName! nodeUID:s'types.UID! maxExpirationSeconds:*i
-  pkixPublicKey:y! proofOfPossession:y! stubPKCS10Request:y! unverifiedUserAnnotations:{}s
-certificates_v1beta1.PodCertificateRequestStatus conditions:[]meta_v1.Condition certificateChain:s notBefore:*t
-  beginRefreshAt:*t notAfter:*t
 coordination_v1.Lease apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:LeaseSpec
-coordination_v1.LeaseList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]Lease!
 coordination_v1.LeaseSpec holderIdentity:*s leaseDurationSeconds:*i acquireTime:*T renewTime:*T leaseTransitions:*i
   strategy:*s'v1.CoordinatedLeaseStrategy preferredHolder:*s
-coordination_v1alpha2.LeaseCandidate apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:LeaseCandidateSpec
-coordination_v1alpha2.LeaseCandidateList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]LeaseCandidate!
-coordination_v1alpha2.LeaseCandidateSpec leaseName:s! pingTime:*T renewTime:*T binaryVersion:s! emulationVersion:s
-  strategy:s'v1.CoordinatedLeaseStrategy
-coordination_v1beta1.LeaseCandidate apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:LeaseCandidateSpec
-coordination_v1beta1.LeaseCandidateList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]LeaseCandidate!
-coordination_v1beta1.LeaseCandidateSpec leaseName:s! pingTime:*T renewTime:*T binaryVersion:s! emulationVersion:s
-  strategy:s'v1.CoordinatedLeaseStrategy
 core_v1.AWSElasticBlockStoreVolumeSource volumeID:s! fsType:s partition:i readOnly:b
 core_v1.Affinity nodeAffinity:*NodeAffinity podAffinity:*PodAffinity podAntiAffinity:*PodAntiAffinity
 core_v1.AppArmorProfile type:s'v1.AppArmorProfileType! localhostProfile:*s
 core_v1.AttachedVolume name:s'v1.UniqueVolumeName! devicePath:s!
 core_v1.AzureDiskVolumeSource diskName:s! diskURI:s! cachingMode:*s'v1.AzureDataDiskCachingMode fsType:*s readOnly:*b
   kind:*s'v1.AzureDataDiskKind
-core_v1.AzureFilePersistentVolumeSource secretName:s! shareName:s! readOnly:b secretNamespace:*s!
 core_v1.AzureFileVolumeSource secretName:s! shareName:s! readOnly:b
 core_v1.Binding apiVersion:s kind:s metadata:meta_v1.ObjectMeta target:ObjectReference!
-core_v1.CSIPersistentVolumeSource driver:s! volumeHandle:s! readOnly:b fsType:s volumeAttributes:{}s
-  controllerPublishSecretRef:*SecretReference nodeStageSecretRef:*SecretReference
-  nodePublishSecretRef:*SecretReference controllerExpandSecretRef:*SecretReference
-  nodeExpandSecretRef:*SecretReference
 core_v1.CSIVolumeSource driver:s! readOnly:*b fsType:*s volumeAttributes:{}s
   nodePublishSecretRef:*LocalObjectReference
 core_v1.Capabilities add:[]s'v1.Capability drop:[]s'v1.Capability
-core_v1.CephFSPersistentVolumeSource monitors:[]s! path:s user:s secretFile:s secretRef:*SecretReference readOnly:b
 core_v1.CephFSVolumeSource monitors:[]s! path:s user:s secretFile:s secretRef:*LocalObjectReference readOnly:b
-core_v1.CinderPersistentVolumeSource volumeID:s! fsType:s readOnly:b secretRef:*SecretReference
 core_v1.CinderVolumeSource volumeID:s! fsType:s readOnly:b secretRef:*LocalObjectReference
 core_v1.ClientIPConfig timeoutSeconds:*i
 core_v1.ClusterTrustBundleProjection name:*s signerName:*s labelSelector:*meta_v1.LabelSelector optional:*b path:s!
   user:*l
-core_v1.ComponentCondition type:s'v1.ComponentConditionType! status:s'v1.ConditionStatus! message:s error:s
-core_v1.ComponentStatus apiVersion:s kind:s metadata:meta_v1.ObjectMeta conditions:[]ComponentCondition
-core_v1.ComponentStatusList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]ComponentStatus!
 core_v1.ConfigMap apiVersion:s kind:s metadata:meta_v1.ObjectMeta immutable:*b data:{}s binaryData:{}y
 core_v1.ConfigMapEnvSource name:s^LocalObjectReference optional:*b
 core_v1.ConfigMapKeySelector name:s^LocalObjectReference key:s! optional:*b
-core_v1.ConfigMapList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]ConfigMap!
 core_v1.ConfigMapNodeConfigSource namespace:s! name:s! uid:s'types.UID resourceVersion:s kubeletConfigKey:s!
 core_v1.ConfigMapProjection name:s^LocalObjectReference items:[]KeyToPath optional:*b
 core_v1.ConfigMapVolumeSource name:s^LocalObjectReference items:[]KeyToPath defaultMode:*i optional:*b defaultUser:*l
@@ -430,7 +194,6 @@ core_v1.EndpointAddress ip:s! hostname:s nodeName:*s targetRef:*ObjectReference
 core_v1.EndpointPort name:s port:i! protocol:s'v1.Protocol appProtocol:*s
 core_v1.EndpointSubset addresses:[]EndpointAddress notReadyAddresses:[]EndpointAddress ports:[]EndpointPort
 core_v1.Endpoints apiVersion:s kind:s metadata:meta_v1.ObjectMeta subsets:[]EndpointSubset
-core_v1.EndpointsList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]Endpoints!
 core_v1.EnvFromSource prefix:s configMapRef:*ConfigMapEnvSource secretRef:*SecretEnvSource
 core_v1.EnvVar name:s! value:s valueFrom:*EnvVarSource
 core_v1.EnvVarSource fieldRef:*ObjectFieldSelector resourceFieldRef:*ResourceFieldSelector
@@ -454,28 +217,23 @@ core_v1.EphemeralVolumeSource volumeClaimTemplate:*PersistentVolumeClaimTemplate
 core_v1.Event apiVersion:s kind:s metadata:meta_v1.ObjectMeta! involvedObject:ObjectReference! reason:s message:s
   source:EventSource firstTimestamp:t lastTimestamp:t count:i type:s eventTime:T series:*EventSeries action:s
   related:*ObjectReference reportingComponent:s! reportingInstance:s!
-core_v1.EventList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]Event!
 core_v1.EventSeries count:i lastObservedTime:T
 core_v1.EventSource component:s host:s
 core_v1.EvictionResponder name:s! priority:*i!
 core_v1.ExecAction command:[]s
 core_v1.FCVolumeSource targetWWNs:[]s lun:*i fsType:s readOnly:b wwids:[]s
 core_v1.FileKeySelector volumeName:s! path:s! key:s! optional:*b
-core_v1.FlexPersistentVolumeSource driver:s! fsType:s secretRef:*SecretReference readOnly:b options:{}s
 core_v1.FlexVolumeSource driver:s! fsType:s secretRef:*LocalObjectReference readOnly:b options:{}s
 core_v1.FlockerVolumeSource datasetName:s datasetUUID:s
 core_v1.GCEPersistentDiskVolumeSource pdName:s! fsType:s partition:i readOnly:b
 core_v1.GRPCAction port:i! service:*s! mode:*s'v1.GRPCProbeMode
 core_v1.GitRepoVolumeSource repository:s! revision:s directory:s
-core_v1.GlusterfsPersistentVolumeSource endpoints:s! path:s! readOnly:b endpointsNamespace:*s
 core_v1.GlusterfsVolumeSource endpoints:s! path:s! readOnly:b
 core_v1.HTTPGetAction path:s port:x! host:s scheme:s'v1.URIScheme httpHeaders:[]HTTPHeader protocol:*s'v1.HTTPProtocol
 core_v1.HTTPHeader name:s! value:s!
 core_v1.HostAlias ip:s! hostnames:[]s
 core_v1.HostIP ip:s!
 core_v1.HostPathVolumeSource path:s! type:*s'v1.HostPathType
-core_v1.ISCSIPersistentVolumeSource targetPortal:s! iqn:s! lun:i! iscsiInterface:s fsType:s readOnly:b portals:[]s
-  chapAuthDiscovery:b chapAuthSession:b secretRef:*SecretReference initiatorName:*s
 core_v1.ISCSIVolumeSource targetPortal:s! iqn:s! lun:i! iscsiInterface:s fsType:s readOnly:b portals:[]s
   chapAuthDiscovery:b chapAuthSession:b secretRef:*LocalObjectReference initiatorName:*s
 core_v1.ImageVolumeSource reference:s pullPolicy:s'v1.PullPolicy
@@ -486,19 +244,16 @@ core_v1.LifecycleHandler exec:*ExecAction httpGet:*HTTPGetAction tcpSocket:*TCPS
 core_v1.LimitRange apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:LimitRangeSpec
 core_v1.LimitRangeItem type:s'v1.LimitType! max:{ResourceName}q min:{ResourceName}q default:{ResourceName}q
   defaultRequest:{ResourceName}q maxLimitRequestRatio:{ResourceName}q
-core_v1.LimitRangeList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]LimitRange!
 core_v1.LimitRangeSpec limits:[]LimitRangeItem!
 core_v1.LinuxContainerUser uid:l! gid:l! supplementalGroups:[]l
 core_v1.LoadBalancerIngress ip:s hostname:s ipMode:*s'v1.LoadBalancerIPMode ports:[]PortStatus
 core_v1.LoadBalancerStatus ingress:[]LoadBalancerIngress
 core_v1.LocalObjectReference name:s
-core_v1.LocalVolumeSource path:s! fsType:*s
 core_v1.ModifyVolumeStatus targetVolumeAttributesClassName:s status:s'v1.PersistentVolumeClaimModifyVolumeStatus!
 core_v1.NFSVolumeSource server:s! path:s! readOnly:b
 core_v1.Namespace apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:NamespaceSpec status:NamespaceStatus
 core_v1.NamespaceCondition type:s'v1.NamespaceConditionType! status:s'v1.ConditionStatus! lastTransitionTime:t
   reason:s message:s
-core_v1.NamespaceList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]Namespace!
 core_v1.NamespaceSpec finalizers:[]s'v1.FinalizerName
 core_v1.NamespaceStatus phase:s'v1.NamespacePhase conditions:[]NamespaceCondition
 core_v1.Node apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:NodeSpec status:NodeStatus
@@ -515,7 +270,6 @@ core_v1.NodeConfigSource configMap:*ConfigMapNodeConfigSource
 core_v1.NodeConfigStatus assigned:*NodeConfigSource active:*NodeConfigSource lastKnownGood:*NodeConfigSource error:s
 core_v1.NodeDaemonEndpoints kubeletEndpoint:DaemonEndpoint
 core_v1.NodeFeatures supplementalGroupsPolicy:*b
-core_v1.NodeList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]Node!
 core_v1.NodePodPreemptionPolicy disableResizePreemption:[]s
 core_v1.NodeRuntimeHandler name:s! features:*NodeRuntimeHandlerFeatures
 core_v1.NodeRuntimeHandlerFeatures recursiveReadOnlyMounts:*b userNamespaces:*b
@@ -534,13 +288,10 @@ core_v1.NodeSystemInfo machineID:s! systemUUID:s! bootID:s! kernelVersion:s! osI
   runningInUserNamespace:*b
 core_v1.ObjectFieldSelector apiVersion:s fieldPath:s!
 core_v1.ObjectReference kind:s namespace:s name:s uid:s'types.UID apiVersion:s resourceVersion:s fieldPath:s
-core_v1.PersistentVolume apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:PersistentVolumeSpec
-  status:PersistentVolumeStatus
 core_v1.PersistentVolumeClaim apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:PersistentVolumeClaimSpec
   status:PersistentVolumeClaimStatus
 core_v1.PersistentVolumeClaimCondition type:s'v1.PersistentVolumeClaimConditionType! status:s'v1.ConditionStatus!
   lastProbeTime:t lastTransitionTime:t reason:s message:s
-core_v1.PersistentVolumeClaimList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]PersistentVolumeClaim!
 core_v1.PersistentVolumeClaimSpec accessModes:[]s'v1.PersistentVolumeAccessMode selector:*meta_v1.LabelSelector
   resources:VolumeResourceRequirements volumeName:s storageClassName:*s volumeMode:*s'v1.PersistentVolumeMode
   dataSource:*TypedLocalObjectReference dataSourceRef:*TypedObjectReference volumeAttributesClassName:*s
@@ -550,27 +301,6 @@ core_v1.PersistentVolumeClaimStatus phase:s'v1.PersistentVolumeClaimPhase
   currentVolumeAttributesClassName:*s modifyVolumeStatus:*ModifyVolumeStatus healthStatus:*VolumeHealthStatus
 core_v1.PersistentVolumeClaimTemplate metadata:meta_v1.ObjectMeta spec:PersistentVolumeClaimSpec!
 core_v1.PersistentVolumeClaimVolumeSource claimName:s! readOnly:b
-core_v1.PersistentVolumeList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]PersistentVolume!
-core_v1.PersistentVolumeSpec capacity:{ResourceName}q
-  gcePersistentDisk:*GCEPersistentDiskVolumeSource^PersistentVolumeSource
-  awsElasticBlockStore:*AWSElasticBlockStoreVolumeSource^PersistentVolumeSource
-  hostPath:*HostPathVolumeSource^PersistentVolumeSource
-  glusterfs:*GlusterfsPersistentVolumeSource^PersistentVolumeSource nfs:*NFSVolumeSource^PersistentVolumeSource
-  rbd:*RBDPersistentVolumeSource^PersistentVolumeSource iscsi:*ISCSIPersistentVolumeSource^PersistentVolumeSource
-  cinder:*CinderPersistentVolumeSource^PersistentVolumeSource
-  cephfs:*CephFSPersistentVolumeSource^PersistentVolumeSource fc:*FCVolumeSource^PersistentVolumeSource
-  flocker:*FlockerVolumeSource^PersistentVolumeSource flexVolume:*FlexPersistentVolumeSource^PersistentVolumeSource
-  azureFile:*AzureFilePersistentVolumeSource^PersistentVolumeSource
-  vsphereVolume:*VsphereVirtualDiskVolumeSource^PersistentVolumeSource
-  quobyte:*QuobyteVolumeSource^PersistentVolumeSource azureDisk:*AzureDiskVolumeSource^PersistentVolumeSource
-  photonPersistentDisk:*PhotonPersistentDiskVolumeSource^PersistentVolumeSource
-  portworxVolume:*PortworxVolumeSource^PersistentVolumeSource
-  scaleIO:*ScaleIOPersistentVolumeSource^PersistentVolumeSource local:*LocalVolumeSource^PersistentVolumeSource
-  storageos:*StorageOSPersistentVolumeSource^PersistentVolumeSource
-  csi:*CSIPersistentVolumeSource^PersistentVolumeSource accessModes:[]s'v1.PersistentVolumeAccessMode
-  claimRef:*ObjectReference persistentVolumeReclaimPolicy:s'v1.PersistentVolumeReclaimPolicy storageClassName:s
-  mountOptions:[]s volumeMode:*s'v1.PersistentVolumeMode nodeAffinity:*VolumeNodeAffinity volumeAttributesClassName:*s
-core_v1.PersistentVolumeStatus phase:s'v1.PersistentVolumePhase message:s reason:s lastPhaseTransitionTime:*t
 core_v1.PhotonPersistentDiskVolumeSource pdID:s! fsType:s
 core_v1.Pod apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:PodSpec status:PodStatus
 core_v1.PodAffinity requiredDuringSchedulingIgnoredDuringExecution:[]PodAffinityTerm
@@ -587,7 +317,6 @@ core_v1.PodDNSConfig nameservers:[]s searches:[]s options:[]PodDNSConfigOption
 core_v1.PodDNSConfigOption name:s value:*s
 core_v1.PodExtendedResourceClaimStatus requestMappings:[]ContainerExtendedResourceRequest! resourceClaimName:s!
 core_v1.PodIP ip:s!
-core_v1.PodList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]Pod!
 core_v1.PodOS name:s'v1.OSName!
 core_v1.PodReadinessGate conditionType:s'v1.PodConditionType!
 core_v1.PodResourceClaim name:s! resourceClaimName:*s resourceClaimTemplateName:*s
@@ -616,8 +345,6 @@ core_v1.PodStatus observedGeneration:l phase:s'v1.PodPhase conditions:[]PodCondi
   resourceClaimStatuses:[]PodResourceClaimStatus extendedResourceClaimStatus:*PodExtendedResourceClaimStatus
   allocatedResources:{ResourceName}q resources:*ResourceRequirements
   nodeAllocatableResourceClaimStatuses:[]NodeAllocatableResourceClaimStatus volumeHealth:[]PodVolumeHealth
-core_v1.PodTemplate apiVersion:s kind:s metadata:meta_v1.ObjectMeta template:PodTemplateSpec
-core_v1.PodTemplateList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]PodTemplate!
 core_v1.PodTemplateSpec metadata:meta_v1.ObjectMeta spec:PodSpec
 core_v1.PodVolumeHealth name:s! healthConditions:[]VolumeHealthCondition lastTransitionTime:t
 core_v1.PortStatus port:i! protocol:s'v1.Protocol! error:*s
@@ -628,31 +355,18 @@ core_v1.Probe exec:*ExecAction^ProbeHandler httpGet:*HTTPGetAction^ProbeHandler
   periodSeconds:i successThreshold:i failureThreshold:i terminationGracePeriodSeconds:*l
 core_v1.ProjectedVolumeSource sources:[]VolumeProjection! defaultMode:*i defaultUser:*l
 core_v1.QuobyteVolumeSource registry:s! volume:s! readOnly:b user:s group:s tenant:s
-core_v1.RBDPersistentVolumeSource monitors:[]s! image:s! fsType:s pool:s user:s keyring:s secretRef:*SecretReference
-  readOnly:b
 core_v1.RBDVolumeSource monitors:[]s! image:s! fsType:s pool:s user:s keyring:s secretRef:*LocalObjectReference
   readOnly:b
-core_v1.ReplicationController apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:ReplicationControllerSpec
-  status:ReplicationControllerStatus
-core_v1.ReplicationControllerCondition type:s'v1.ReplicationControllerConditionType! status:s'v1.ConditionStatus!
-  lastTransitionTime:t reason:s message:s
-core_v1.ReplicationControllerList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]ReplicationController!
-core_v1.ReplicationControllerSpec replicas:*i minReadySeconds:i selector:{}s template:*PodTemplateSpec
-core_v1.ReplicationControllerStatus replicas:i! fullyLabeledReplicas:i readyReplicas:i availableReplicas:i
-  observedGeneration:l conditions:[]ReplicationControllerCondition
 core_v1.ResourceClaim name:s! request:s
 core_v1.ResourceFieldSelector containerName:s resource:s! divisor:q
 core_v1.ResourceHealth resourceID:s'v1.ResourceID! health:s'v1.ResourceHealthStatus message:*s
 core_v1.ResourceQuota apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:ResourceQuotaSpec
   status:ResourceQuotaStatus
-core_v1.ResourceQuotaList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]ResourceQuota!
 core_v1.ResourceQuotaSpec hard:{ResourceName}q scopes:[]s'v1.ResourceQuotaScope scopeSelector:*ScopeSelector
 core_v1.ResourceQuotaStatus hard:{ResourceName}q used:{ResourceName}q
 core_v1.ResourceRequirements limits:{ResourceName}q requests:{ResourceName}q claims:[]ResourceClaim
 core_v1.ResourceStatus name:s'v1.ResourceName! resources:[]ResourceHealth
 core_v1.SELinuxOptions user:s role:s type:s level:s
-core_v1.ScaleIOPersistentVolumeSource gateway:s! system:s! secretRef:*SecretReference! sslEnabled:b protectionDomain:s
-  storagePool:s storageMode:s volumeName:s fsType:s readOnly:b
 core_v1.ScaleIOVolumeSource gateway:s! system:s! secretRef:*LocalObjectReference! sslEnabled:b protectionDomain:s
   storagePool:s storageMode:s volumeName:s fsType:s readOnly:b
 core_v1.ScopeSelector matchExpressions:[]ScopedResourceSelectorRequirement
@@ -663,9 +377,7 @@ core_v1.Secret apiVersion:s kind:s metadata:meta_v1.ObjectMeta immutable:*b data
   type:s'v1.SecretType
 core_v1.SecretEnvSource name:s^LocalObjectReference optional:*b
 core_v1.SecretKeySelector name:s^LocalObjectReference key:s! optional:*b
-core_v1.SecretList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]Secret!
 core_v1.SecretProjection name:s^LocalObjectReference items:[]KeyToPath optional:*b
-core_v1.SecretReference name:s namespace:s
 core_v1.SecretVolumeSource secretName:s items:[]KeyToPath defaultMode:*i optional:*b defaultUser:*l
 core_v1.SecurityContext capabilities:*Capabilities privileged:*b seLinuxOptions:*SELinuxOptions
   windowsOptions:*WindowsSecurityContextOptions runAsUser:*l runAsGroup:*l runAsNonRoot:*b readOnlyRootFilesystem:*b
@@ -674,9 +386,7 @@ core_v1.SecurityContext capabilities:*Capabilities privileged:*b seLinuxOptions:
 core_v1.Service apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:ServiceSpec status:ServiceStatus
 core_v1.ServiceAccount apiVersion:s kind:s metadata:meta_v1.ObjectMeta secrets:[]ObjectReference
   imagePullSecrets:[]LocalObjectReference automountServiceAccountToken:*b
-core_v1.ServiceAccountList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]ServiceAccount!
 core_v1.ServiceAccountTokenProjection audience:s expirationSeconds:*l path:s! user:*l
-core_v1.ServiceList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]Service!
 core_v1.ServicePort name:s protocol:s'v1.Protocol appProtocol:*s port:i! targetPort:x nodePort:i
 core_v1.ServiceSpec ports:[]ServicePort selector:{}s clusterIP:s clusterIPs:[]s type:s'v1.ServiceType externalIPs:[]s
   sessionAffinity:s'v1.ServiceAffinity loadBalancerIP:s loadBalancerSourceRanges:[]s externalName:s
@@ -687,14 +397,11 @@ core_v1.ServiceSpec ports:[]ServicePort selector:{}s clusterIP:s clusterIPs:[]s 
 core_v1.ServiceStatus loadBalancer:LoadBalancerStatus conditions:[]meta_v1.Condition
 core_v1.SessionAffinityConfig clientIP:*ClientIPConfig
 core_v1.SleepAction seconds:l!
-core_v1.StorageOSPersistentVolumeSource volumeName:s volumeNamespace:s fsType:s readOnly:b secretRef:*ObjectReference
 core_v1.StorageOSVolumeSource volumeName:s volumeNamespace:s fsType:s readOnly:b secretRef:*LocalObjectReference
 core_v1.Sysctl name:s! value:s!
 core_v1.TCPSocketAction port:x! host:s
 core_v1.Taint key:s! value:s effect:s'v1.TaintEffect! timeAdded:*t
 core_v1.Toleration key:s operator:s'v1.TolerationOperator value:s effect:s'v1.TaintEffect tolerationSeconds:*l
-core_v1.TopologySelectorLabelRequirement key:s! values:[]s!
-core_v1.TopologySelectorTerm matchLabelExpressions:[]TopologySelectorLabelRequirement
 core_v1.TopologySpreadConstraint maxSkew:i! topologyKey:s! whenUnsatisfiable:s'v1.UnsatisfiableConstraintAction!
   labelSelector:*meta_v1.LabelSelector minDomains:*i nodeAffinityPolicy:*s'v1.NodeInclusionPolicy
   nodeTaintsPolicy:*s'v1.NodeInclusionPolicy matchLabelKeys:[]s
@@ -722,7 +429,6 @@ core_v1.VolumeMount name:s! readOnly:b recursiveReadOnly:*s'v1.RecursiveReadOnly
   mountPropagation:*s'v1.MountPropagationMode subPathExpr:s bindMountOptions:[]s
 core_v1.VolumeMountStatus name:s! mountPath:s! readOnly:b recursiveReadOnly:*s'v1.RecursiveReadOnlyMode
   volumeStatus:*VolumeStatus
-core_v1.VolumeNodeAffinity required:*NodeSelector
 core_v1.VolumeProjection secret:*SecretProjection downwardAPI:*DownwardAPIProjection configMap:*ConfigMapProjection
   serviceAccountToken:*ServiceAccountTokenProjection clusterTrustBundle:*ClusterTrustBundleProjection
   podCertificate:*PodCertificateProjection
@@ -731,86 +437,15 @@ core_v1.VolumeStatus image:*ImageVolumeStatus
 core_v1.VsphereVirtualDiskVolumeSource volumePath:s! fsType:s storagePolicyName:s storagePolicyID:s
 core_v1.WeightedPodAffinityTerm weight:i! podAffinityTerm:PodAffinityTerm!
 core_v1.WindowsSecurityContextOptions gmsaCredentialSpecName:*s gmsaCredentialSpec:*s runAsUserName:*s hostProcess:*b
-discovery_v1.Endpoint addresses:[]s! conditions:EndpointConditions hostname:*s targetRef:*core_v1.ObjectReference
-  deprecatedTopology:{}s nodeName:*s zone:*s hints:*EndpointHints
-discovery_v1.EndpointConditions ready:*b serving:*b terminating:*b
-discovery_v1.EndpointHints forZones:[]ForZone forNodes:[]ForNode
-discovery_v1.EndpointPort name:*s protocol:*s'v1.Protocol port:*i appProtocol:*s
-discovery_v1.EndpointSlice apiVersion:s kind:s metadata:meta_v1.ObjectMeta addressType:s'v1.AddressType!
-  endpoints:[]Endpoint! ports:[]EndpointPort!
-discovery_v1.EndpointSliceList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]EndpointSlice!
-discovery_v1.ForNode name:s!
-discovery_v1.ForZone name:s!
 events_v1.Event apiVersion:s kind:s metadata:meta_v1.ObjectMeta! eventTime:T! series:*EventSeries
   reportingController:s reportingInstance:s action:s reason:s regarding:core_v1.ObjectReference
   related:*core_v1.ObjectReference note:s type:s deprecatedSource:core_v1.EventSource deprecatedFirstTimestamp:t
   deprecatedLastTimestamp:t deprecatedCount:i
-events_v1.EventList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]Event!
 events_v1.EventSeries count:i! lastObservedTime:T!
-flowcontrol_v1.ExemptPriorityLevelConfiguration nominalConcurrencyShares:*i lendablePercent:*i
-flowcontrol_v1.FlowDistinguisherMethod type:s'v1.FlowDistinguisherMethodType!
-flowcontrol_v1.FlowSchema apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:FlowSchemaSpec status:FlowSchemaStatus
-flowcontrol_v1.FlowSchemaCondition type:s'v1.FlowSchemaConditionType status:s'v1.ConditionStatus lastTransitionTime:t
-  reason:s message:s
-flowcontrol_v1.FlowSchemaList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]FlowSchema!
-flowcontrol_v1.FlowSchemaSpec priorityLevelConfiguration:PriorityLevelConfigurationReference! matchingPrecedence:i!
-  distinguisherMethod:*FlowDistinguisherMethod rules:[]PolicyRulesWithSubjects
-flowcontrol_v1.FlowSchemaStatus conditions:[]FlowSchemaCondition
-flowcontrol_v1.GroupSubject name:s!
-flowcontrol_v1.LimitResponse type:s'v1.LimitResponseType! queuing:*QueuingConfiguration
-flowcontrol_v1.LimitedPriorityLevelConfiguration nominalConcurrencyShares:*i! limitResponse:LimitResponse
-  lendablePercent:*i borrowingLimitPercent:*i
-flowcontrol_v1.NonResourcePolicyRule verbs:[]s! nonResourceURLs:[]s!
-flowcontrol_v1.PolicyRulesWithSubjects subjects:[]Subject! resourceRules:[]ResourcePolicyRule
-  nonResourceRules:[]NonResourcePolicyRule
-flowcontrol_v1.PriorityLevelConfiguration apiVersion:s kind:s metadata:meta_v1.ObjectMeta
-  spec:PriorityLevelConfigurationSpec status:PriorityLevelConfigurationStatus
-flowcontrol_v1.PriorityLevelConfigurationCondition type:s'v1.PriorityLevelConfigurationConditionType
-  status:s'v1.ConditionStatus lastTransitionTime:t reason:s message:s
-flowcontrol_v1.PriorityLevelConfigurationList apiVersion:s kind:s metadata:meta_v1.ListMeta
-  items:[]PriorityLevelConfiguration!
-flowcontrol_v1.PriorityLevelConfigurationReference name:s!
-flowcontrol_v1.PriorityLevelConfigurationSpec type:s'v1.PriorityLevelEnablement!
-  limited:*LimitedPriorityLevelConfiguration exempt:*ExemptPriorityLevelConfiguration
-flowcontrol_v1.PriorityLevelConfigurationStatus conditions:[]PriorityLevelConfigurationCondition
-flowcontrol_v1.QueuingConfiguration queues:i! handSize:i! queueLengthLimit:i!
-flowcontrol_v1.ResourcePolicyRule verbs:[]s! apiGroups:[]s! resources:[]s! clusterScope:b namespaces:[]s!
-flowcontrol_v1.ServiceAccountSubject namespace:s! name:s!
-flowcontrol_v1.Subject kind:s'v1.SubjectKind! user:*UserSubject group:*GroupSubject
-  serviceAccount:*ServiceAccountSubject
-flowcontrol_v1.UserSubject name:s!
-lifecycle_v1alpha1.Eviction apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:EvictionSpec! status:EvictionStatus
-lifecycle_v1alpha1.EvictionList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]Eviction!
-lifecycle_v1alpha1.EvictionPodReference name:s! uid:s'types.UID!
-lifecycle_v1alpha1.EvictionRequest apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:EvictionRequestSpec!
-  status:EvictionRequestStatus
-lifecycle_v1alpha1.EvictionRequestList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]EvictionRequest!
-lifecycle_v1alpha1.EvictionRequestPodReference name:s! uid:s'types.UID!
-lifecycle_v1alpha1.EvictionRequestSpec target:EvictionRequestTarget! requester:s!
-  intent:s'v1alpha1.EvictionRequestIntent!
-lifecycle_v1alpha1.EvictionRequestStatus conditions:[]meta_v1.Condition observedGeneration:*l
-lifecycle_v1alpha1.EvictionRequestTarget pod:*EvictionRequestPodReference
-lifecycle_v1alpha1.EvictionSpec target:EvictionTarget!
-lifecycle_v1alpha1.EvictionStatus conditions:[]meta_v1.Condition observedGeneration:*l requesters:[]Requester
-  targetResponders:[]TargetResponder responders:[]ResponderStatus
-lifecycle_v1alpha1.EvictionTarget pod:*EvictionPodReference
-lifecycle_v1alpha1.Requester name:s! intent:s'v1alpha1.RequesterIntent!
-lifecycle_v1alpha1.ResponderStatus name:s! startTime:*t heartbeatTime:*t expectedCompletionTime:*t completionTime:*t
-  message:*s
-lifecycle_v1alpha1.TargetResponder name:s! priority:*i! state:s'v1alpha1.ResponderStateType!
-meta_v1.APIGroup apiVersion:s kind:s name:s! versions:[]GroupVersionForDiscovery!
-  preferredVersion:GroupVersionForDiscovery serverAddressByClientCIDRs:[]ServerAddressByClientCIDR
-meta_v1.APIGroupList apiVersion:s kind:s groups:[]APIGroup!
-meta_v1.APIResource name:s! singularName:s! namespaced:b! group:s version:s kind:s! verbs:[]s! shortNames:[]s
-  categories:[]s storageVersionHash:s
-meta_v1.APIResourceList apiVersion:s kind:s groupVersion:s! resources:[]APIResource!
-meta_v1.APIVersions apiVersion:s kind:s versions:[]s! serverAddressByClientCIDRs:[]ServerAddressByClientCIDR!
 meta_v1.Condition type:s! status:s'v1.ConditionStatus! observedGeneration:l lastTransitionTime:t! reason:s! message:s!
 meta_v1.DeleteOptions apiVersion:s kind:s gracePeriodSeconds:*l preconditions:*Preconditions orphanDependents:*b
   propagationPolicy:*s'v1.DeletionPropagation dryRun:[]s ignoreStoreReadErrorWithClusterBreakingPotential:*b
 meta_v1.FieldSelectorRequirement key:s! operator:s'v1.FieldSelectorOperator! values:[]s
-meta_v1.GroupResource group:s! resource:s!
-meta_v1.GroupVersionForDiscovery groupVersion:s! version:s!
 meta_v1.LabelSelector matchLabels:{}s matchExpressions:[]LabelSelectorRequirement
 meta_v1.LabelSelectorRequirement key:s! operator:s'v1.LabelSelectorOperator! values:[]s
 meta_v1.ListMeta selfLink:s resourceVersion:s continue:s remainingItemCount:*l shardInfo:*ShardInfo
@@ -821,59 +456,14 @@ meta_v1.ObjectMeta name:s generateName:s namespace:s selfLink:s uid:s'types.UID 
   ownerReferences:[]OwnerReference finalizers:[]s managedFields:[]ManagedFieldsEntry
 meta_v1.OwnerReference apiVersion:s! kind:s! name:s! uid:s'types.UID! controller:*b blockOwnerDeletion:*b
 meta_v1.Preconditions uid:*s'types.UID resourceVersion:*s
-meta_v1.ServerAddressByClientCIDR clientCIDR:s! serverAddress:s!
 meta_v1.ShardInfo selector:s!
 meta_v1.Status apiVersion:s kind:s metadata:ListMeta status:s message:s reason:s'v1.StatusReason
   details:*StatusDetails code:i
 meta_v1.StatusCause reason:s'v1.CauseType message:s field:s
 meta_v1.StatusDetails name:s group:s kind:s uid:s'types.UID causes:[]StatusCause retryAfterSeconds:i
-meta_v1.WatchEvent type:s! object:R!
-networking_v1.HTTPIngressPath path:s pathType:*s'v1.PathType! backend:IngressBackend!
-networking_v1.HTTPIngressRuleValue paths:[]HTTPIngressPath!
-networking_v1.IPAddress apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:IPAddressSpec
-networking_v1.IPAddressList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]IPAddress!
-networking_v1.IPAddressSpec parentRef:*ParentReference
-networking_v1.IPBlock cidr:s! except:[]s
-networking_v1.Ingress apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:IngressSpec status:IngressStatus
-networking_v1.IngressBackend service:*IngressServiceBackend resource:*core_v1.TypedLocalObjectReference
-networking_v1.IngressClass apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:IngressClassSpec
-networking_v1.IngressClassList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]IngressClass!
-networking_v1.IngressClassParametersReference apiGroup:*s kind:s! name:s! scope:*s! namespace:*s
-networking_v1.IngressClassSpec controller:s parameters:*IngressClassParametersReference
-networking_v1.IngressList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]Ingress!
-networking_v1.IngressLoadBalancerIngress ip:s hostname:s ports:[]IngressPortStatus
-networking_v1.IngressLoadBalancerStatus ingress:[]IngressLoadBalancerIngress
-networking_v1.IngressPortStatus port:i! protocol:s'v1.Protocol! error:*s
-networking_v1.IngressRule host:s http:*HTTPIngressRuleValue^IngressRuleValue
-networking_v1.IngressServiceBackend name:s! port:ServiceBackendPort
-networking_v1.IngressSpec ingressClassName:*s defaultBackend:*IngressBackend tls:[]IngressTLS rules:[]IngressRule
-networking_v1.IngressStatus loadBalancer:IngressLoadBalancerStatus
-networking_v1.IngressTLS hosts:[]s secretName:s
-networking_v1.NetworkPolicy apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:NetworkPolicySpec
-networking_v1.NetworkPolicyEgressRule ports:[]NetworkPolicyPort to:[]NetworkPolicyPeer
-networking_v1.NetworkPolicyIngressRule ports:[]NetworkPolicyPort from:[]NetworkPolicyPeer
-networking_v1.NetworkPolicyList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]NetworkPolicy!
-networking_v1.NetworkPolicyPeer podSelector:*meta_v1.LabelSelector namespaceSelector:*meta_v1.LabelSelector
-  ipBlock:*IPBlock
-networking_v1.NetworkPolicyPort protocol:*s'v1.Protocol port:*x endPort:*i
-networking_v1.NetworkPolicySpec podSelector:meta_v1.LabelSelector! ingress:[]NetworkPolicyIngressRule
-  egress:[]NetworkPolicyEgressRule policyTypes:[]s'v1.PolicyType
-networking_v1.ParentReference group:s resource:s namespace:s name:s
-networking_v1.ServiceBackendPort name:s number:i
-networking_v1.ServiceCIDR apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:ServiceCIDRSpec
-  status:ServiceCIDRStatus
-networking_v1.ServiceCIDRList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]ServiceCIDR!
-networking_v1.ServiceCIDRSpec cidrs:[]s
-networking_v1.ServiceCIDRStatus conditions:[]meta_v1.Condition
-node_v1.Overhead podFixed:{ResourceName}q
-node_v1.RuntimeClass apiVersion:s kind:s metadata:meta_v1.ObjectMeta handler:s! overhead:*Overhead
-  scheduling:*Scheduling
-node_v1.RuntimeClassList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]RuntimeClass!
-node_v1.Scheduling nodeSelector:{}s tolerations:[]core_v1.Toleration
 policy_v1.Eviction apiVersion:s kind:s metadata:meta_v1.ObjectMeta deleteOptions:*meta_v1.DeleteOptions
 policy_v1.PodDisruptionBudget apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:PodDisruptionBudgetSpec
   status:PodDisruptionBudgetStatus
-policy_v1.PodDisruptionBudgetList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]PodDisruptionBudget!
 policy_v1.PodDisruptionBudgetSpec minAvailable:*x selector:*meta_v1.LabelSelector maxUnavailable:*x
   unhealthyPodEvictionPolicy:*s'v1.UnhealthyPodEvictionPolicyType
 policy_v1.PodDisruptionBudgetStatus observedGeneration:l disruptedPods:{}t disruptionsAllowed:i! currentHealthy:i!
@@ -882,13 +472,9 @@ rbac_v1.AggregationRule clusterRoleSelectors:[]meta_v1.LabelSelector
 rbac_v1.ClusterRole apiVersion:s kind:s metadata:meta_v1.ObjectMeta rules:[]PolicyRule!
   aggregationRule:*AggregationRule
 rbac_v1.ClusterRoleBinding apiVersion:s kind:s metadata:meta_v1.ObjectMeta subjects:[]Subject roleRef:RoleRef!
-rbac_v1.ClusterRoleBindingList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]ClusterRoleBinding!
-rbac_v1.ClusterRoleList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]ClusterRole!
 rbac_v1.PolicyRule verbs:[]s! apiGroups:[]s resources:[]s resourceNames:[]s nonResourceURLs:[]s
 rbac_v1.Role apiVersion:s kind:s metadata:meta_v1.ObjectMeta rules:[]PolicyRule!
 rbac_v1.RoleBinding apiVersion:s kind:s metadata:meta_v1.ObjectMeta subjects:[]Subject roleRef:RoleRef!
-rbac_v1.RoleBindingList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]RoleBinding!
-rbac_v1.RoleList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]Role!
 rbac_v1.RoleRef apiGroup:s! kind:s! name:s!
 rbac_v1.Subject kind:s! apiGroup:s name:s! namespace:s
 resource_v1.AllocatedDeviceStatus driver:s! pool:s! device:s! shareID:*s conditions:[]meta_v1.Condition! data:*R
@@ -913,7 +499,6 @@ resource_v1.DeviceClaim requests:[]DeviceRequest! constraints:[]DeviceConstraint
 resource_v1.DeviceClaimConfiguration requests:[]s opaque:*OpaqueDeviceConfiguration^DeviceConfiguration
 resource_v1.DeviceClass apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:DeviceClassSpec!
 resource_v1.DeviceClassConfiguration opaque:*OpaqueDeviceConfiguration^DeviceConfiguration
-resource_v1.DeviceClassList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]DeviceClass!
 resource_v1.DeviceClassSpec selectors:[]DeviceSelector config:[]DeviceClassConfiguration extendedResourceName:*s
 resource_v1.DeviceConstraint requests:[]s matchAttribute:*s'v1.FullyQualifiedName
   distinctAttribute:*s'v1.FullyQualifiedName
@@ -930,7 +515,6 @@ resource_v1.DeviceSubRequest name:s! deviceClassName:s! selectors:[]DeviceSelect
 resource_v1.DeviceTaint key:s! value:s effect:s'v1.DeviceTaintEffect! timeAdded:*t
 resource_v1.DeviceTaintRule apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:DeviceTaintRuleSpec!
   status:DeviceTaintRuleStatus
-resource_v1.DeviceTaintRuleList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]DeviceTaintRule!
 resource_v1.DeviceTaintRuleSpec deviceSelector:*DeviceTaintSelector taint:DeviceTaint
 resource_v1.DeviceTaintRuleStatus conditions:[]meta_v1.Condition
 resource_v1.DeviceTaintSelector driver:*s pool:*s device:*s
@@ -947,23 +531,19 @@ resource_v1.OpaqueDeviceConfiguration driver:s! parameters:R!
 resource_v1.ResourceClaim apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:ResourceClaimSpec!
   status:ResourceClaimStatus
 resource_v1.ResourceClaimConsumerReference apiGroup:s resource:s! name:s! uid:s'types.UID!
-resource_v1.ResourceClaimList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]ResourceClaim!
 resource_v1.ResourceClaimSpec devices:DeviceClaim!
 resource_v1.ResourceClaimStatus allocation:*AllocationResult reservedFor:[]ResourceClaimConsumerReference
   devices:[]AllocatedDeviceStatus
 resource_v1.ResourceClaimTemplate apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:ResourceClaimTemplateSpec!
-resource_v1.ResourceClaimTemplateList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]ResourceClaimTemplate!
 resource_v1.ResourceClaimTemplateSpec metadata:meta_v1.ObjectMeta spec:ResourceClaimSpec!
 resource_v1.ResourcePool name:s! generation:l! resourceSliceCount:l!
 resource_v1.ResourceSlice apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:ResourceSliceSpec!
-resource_v1.ResourceSliceList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]ResourceSlice!
 resource_v1.ResourceSliceSpec driver:s! pool:ResourcePool! nodeName:*s nodeSelector:*core_v1.NodeSelector allNodes:*b
   devices:[]Device perDeviceNodeSelection:*b sharedCounters:[]CounterSet
   partitionTypeAttribute:*s'v1.FullyQualifiedName skipNodeOperations:[]s'v1.SkipNodeOperation
 resource_v1alpha3.DeviceTaint key:s! value:s effect:s'v1alpha3.DeviceTaintEffect! timeAdded:*t
 resource_v1alpha3.DeviceTaintRule apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:DeviceTaintRuleSpec!
   status:DeviceTaintRuleStatus
-resource_v1alpha3.DeviceTaintRuleList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]DeviceTaintRule!
 resource_v1alpha3.DeviceTaintRuleSpec deviceSelector:*DeviceTaintSelector taint:DeviceTaint
 resource_v1alpha3.DeviceTaintRuleStatus conditions:[]meta_v1.Condition
 resource_v1alpha3.DeviceTaintSelector driver:*s pool:*s device:*s
@@ -973,8 +553,6 @@ resource_v1alpha3.PoolStatus driver:s poolName:s generation:l! resourceSliceCoun
   partitionSummary:[]PartitionTypeStatus shareableSummary:*ShareableSummaryStatus
 resource_v1alpha3.ResourcePoolStatusRequest apiVersion:s kind:s metadata:meta_v1.ObjectMeta
   spec:ResourcePoolStatusRequestSpec! status:*ResourcePoolStatusRequestStatus
-resource_v1alpha3.ResourcePoolStatusRequestList apiVersion:s kind:s metadata:meta_v1.ListMeta
-  items:[]ResourcePoolStatusRequest!
 resource_v1alpha3.ResourcePoolStatusRequestSpec driver:s! poolName:*s limit:*i defaultPartitionTypeAttribute:*s
 resource_v1alpha3.ResourcePoolStatusRequestStatus poolCount:*i pools:[]PoolStatus conditions:[]meta_v1.Condition
 resource_v1alpha3.ShareableCapacityStatus name:s total:*q consumed:*q available:*q
@@ -1005,7 +583,6 @@ resource_v1beta1.DeviceClaim requests:[]DeviceRequest! constraints:[]DeviceConst
 resource_v1beta1.DeviceClaimConfiguration requests:[]s opaque:*OpaqueDeviceConfiguration^DeviceConfiguration
 resource_v1beta1.DeviceClass apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:DeviceClassSpec!
 resource_v1beta1.DeviceClassConfiguration opaque:*OpaqueDeviceConfiguration^DeviceConfiguration
-resource_v1beta1.DeviceClassList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]DeviceClass!
 resource_v1beta1.DeviceClassSpec selectors:[]DeviceSelector config:[]DeviceClassConfiguration extendedResourceName:*s
 resource_v1beta1.DeviceConstraint requests:[]s matchAttribute:*s'v1beta1.FullyQualifiedName
   distinctAttribute:*s'v1beta1.FullyQualifiedName
@@ -1032,17 +609,13 @@ resource_v1beta1.OpaqueDeviceConfiguration driver:s! parameters:R!
 resource_v1beta1.ResourceClaim apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:ResourceClaimSpec!
   status:ResourceClaimStatus
 resource_v1beta1.ResourceClaimConsumerReference apiGroup:s resource:s! name:s! uid:s'types.UID!
-resource_v1beta1.ResourceClaimList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]ResourceClaim!
 resource_v1beta1.ResourceClaimSpec devices:DeviceClaim!
 resource_v1beta1.ResourceClaimStatus allocation:*AllocationResult reservedFor:[]ResourceClaimConsumerReference
   devices:[]AllocatedDeviceStatus
 resource_v1beta1.ResourceClaimTemplate apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:ResourceClaimTemplateSpec!
-resource_v1beta1.ResourceClaimTemplateList apiVersion:s kind:s metadata:meta_v1.ListMeta
-  items:[]ResourceClaimTemplate!
 resource_v1beta1.ResourceClaimTemplateSpec metadata:meta_v1.ObjectMeta spec:ResourceClaimSpec!
 resource_v1beta1.ResourcePool name:s! generation:l! resourceSliceCount:l!
 resource_v1beta1.ResourceSlice apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:ResourceSliceSpec!
-resource_v1beta1.ResourceSliceList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]ResourceSlice!
 resource_v1beta1.ResourceSliceSpec driver:s! pool:ResourcePool! nodeName:s nodeSelector:*core_v1.NodeSelector
   allNodes:b devices:[]Device perDeviceNodeSelection:*b sharedCounters:[]CounterSet
   partitionTypeAttribute:*s'v1beta1.FullyQualifiedName skipNodeOperations:[]s'v1beta1.SkipNodeOperation
@@ -1070,7 +643,6 @@ resource_v1beta2.DeviceClaim requests:[]DeviceRequest! constraints:[]DeviceConst
 resource_v1beta2.DeviceClaimConfiguration requests:[]s opaque:*OpaqueDeviceConfiguration^DeviceConfiguration
 resource_v1beta2.DeviceClass apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:DeviceClassSpec!
 resource_v1beta2.DeviceClassConfiguration opaque:*OpaqueDeviceConfiguration^DeviceConfiguration
-resource_v1beta2.DeviceClassList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]DeviceClass!
 resource_v1beta2.DeviceClassSpec selectors:[]DeviceSelector config:[]DeviceClassConfiguration extendedResourceName:*s
 resource_v1beta2.DeviceConstraint requests:[]s matchAttribute:*s'v1beta2.FullyQualifiedName
   distinctAttribute:*s'v1beta2.FullyQualifiedName
@@ -1087,7 +659,6 @@ resource_v1beta2.DeviceSubRequest name:s! deviceClassName:s! selectors:[]DeviceS
 resource_v1beta2.DeviceTaint key:s! value:s effect:s'v1beta2.DeviceTaintEffect! timeAdded:*t
 resource_v1beta2.DeviceTaintRule apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:DeviceTaintRuleSpec!
   status:DeviceTaintRuleStatus
-resource_v1beta2.DeviceTaintRuleList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]DeviceTaintRule!
 resource_v1beta2.DeviceTaintRuleSpec deviceSelector:*DeviceTaintSelector taint:DeviceTaint
 resource_v1beta2.DeviceTaintRuleStatus conditions:[]meta_v1.Condition
 resource_v1beta2.DeviceTaintSelector driver:*s pool:*s device:*s
@@ -1104,28 +675,22 @@ resource_v1beta2.OpaqueDeviceConfiguration driver:s! parameters:R!
 resource_v1beta2.ResourceClaim apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:ResourceClaimSpec!
   status:ResourceClaimStatus
 resource_v1beta2.ResourceClaimConsumerReference apiGroup:s resource:s! name:s! uid:s'types.UID!
-resource_v1beta2.ResourceClaimList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]ResourceClaim!
 resource_v1beta2.ResourceClaimSpec devices:DeviceClaim!
 resource_v1beta2.ResourceClaimStatus allocation:*AllocationResult reservedFor:[]ResourceClaimConsumerReference
   devices:[]AllocatedDeviceStatus
 resource_v1beta2.ResourceClaimTemplate apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:ResourceClaimTemplateSpec!
-resource_v1beta2.ResourceClaimTemplateList apiVersion:s kind:s metadata:meta_v1.ListMeta
-  items:[]ResourceClaimTemplate!
 resource_v1beta2.ResourceClaimTemplateSpec metadata:meta_v1.ObjectMeta spec:ResourceClaimSpec!
 resource_v1beta2.ResourcePool name:s! generation:l! resourceSliceCount:l!
 resource_v1beta2.ResourceSlice apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:ResourceSliceSpec!
-resource_v1beta2.ResourceSliceList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]ResourceSlice!
 resource_v1beta2.ResourceSliceSpec driver:s! pool:ResourcePool! nodeName:*s nodeSelector:*core_v1.NodeSelector
   allNodes:*b devices:[]Device perDeviceNodeSelection:*b sharedCounters:[]CounterSet
   partitionTypeAttribute:*s'v1beta2.FullyQualifiedName skipNodeOperations:[]s'v1beta2.SkipNodeOperation
 scheduling_v1.PriorityClass apiVersion:s kind:s metadata:meta_v1.ObjectMeta value:i! globalDefault:b description:s
   preemptionPolicy:*s'v1.PreemptionPolicy
-scheduling_v1.PriorityClassList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]PriorityClass!
 scheduling_v1alpha3.CompositeDisruptionMode single:*SingleCompositeDisruptionMode all:*AllCompositeDisruptionMode
 scheduling_v1alpha3.CompositeGangSchedulingPolicy minGroupCount:i!
 scheduling_v1alpha3.CompositePodGroup apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:CompositePodGroupSpec!
   status:CompositePodGroupStatus
-scheduling_v1alpha3.CompositePodGroupList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]CompositePodGroup!
 scheduling_v1alpha3.CompositePodGroupSchedulingConstraints topology:[]TopologyConstraint
 scheduling_v1alpha3.CompositePodGroupSchedulingPolicy basic:*CompositeBasicSchedulingPolicy
   gang:*CompositeGangSchedulingPolicy
@@ -1141,7 +706,6 @@ scheduling_v1alpha3.CompositePodGroupTemplate name:s! schedulingPolicy:Composite
 scheduling_v1alpha3.DisruptionMode single:*SingleDisruptionMode all:*AllDisruptionMode
 scheduling_v1alpha3.GangSchedulingPolicy minCount:i!
 scheduling_v1alpha3.PodGroup apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:PodGroupSpec! status:PodGroupStatus
-scheduling_v1alpha3.PodGroupList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]PodGroup!
 scheduling_v1alpha3.PodGroupResourceClaim name:s! resourceClaimName:*s resourceClaimTemplateName:*s
 scheduling_v1alpha3.PodGroupResourceClaimStatus name:s! resourceClaimName:*s
 scheduling_v1alpha3.PodGroupSchedulingConstraints topology:[]TopologyConstraint
@@ -1157,7 +721,6 @@ scheduling_v1alpha3.PodGroupTemplate name:s! schedulingPolicy:PodGroupScheduling
 scheduling_v1alpha3.TopologyConstraint key:s!
 scheduling_v1alpha3.TypedLocalObjectReference apiGroup:s kind:s! name:s!
 scheduling_v1alpha3.Workload apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:WorkloadSpec!
-scheduling_v1alpha3.WorkloadList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]Workload!
 scheduling_v1alpha3.WorkloadPodGroupDisruptionMode single:*WorkloadPodGroupSingleDisruptionMode
   all:*WorkloadPodGroupAllDisruptionMode
 scheduling_v1alpha3.WorkloadPodGroupGangSchedulingPolicy minCount:*i
@@ -1180,7 +743,6 @@ scheduling_v1beta1.CompositePodGroupTemplate name:s! schedulingPolicy:CompositeP
 scheduling_v1beta1.DisruptionMode single:*SingleDisruptionMode all:*AllDisruptionMode
 scheduling_v1beta1.GangSchedulingPolicy minCount:i!
 scheduling_v1beta1.PodGroup apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:PodGroupSpec! status:PodGroupStatus
-scheduling_v1beta1.PodGroupList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]PodGroup!
 scheduling_v1beta1.PodGroupResourceClaim name:s! resourceClaimName:*s resourceClaimTemplateName:*s
 scheduling_v1beta1.PodGroupResourceClaimStatus name:s! resourceClaimName:*s
 scheduling_v1beta1.PodGroupSchedulingConstraints topology:[]TopologyConstraint
@@ -1196,52 +758,7 @@ scheduling_v1beta1.PodGroupTemplate name:s! schedulingPolicy:PodGroupSchedulingP
 scheduling_v1beta1.TopologyConstraint key:s!
 scheduling_v1beta1.TypedLocalObjectReference apiGroup:s kind:s! name:s!
 scheduling_v1beta1.Workload apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:WorkloadSpec!
-scheduling_v1beta1.WorkloadList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]Workload!
 scheduling_v1beta1.WorkloadReference workloadName:s! templateName:s!
 scheduling_v1beta1.WorkloadSpec controllerRef:*TypedLocalObjectReference podGroupTemplates:[]PodGroupTemplate!
   compositePodGroupTemplates:[]CompositePodGroupTemplate
-storage_v1.CSIDriver apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:CSIDriverSpec!
-storage_v1.CSIDriverList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]CSIDriver!
-storage_v1.CSIDriverSpec attachRequired:*b podInfoOnMount:*b volumeLifecycleModes:[]s'v1.VolumeLifecycleMode
-  storageCapacity:*b fsGroupPolicy:*s'v1.FSGroupPolicy tokenRequests:[]TokenRequest requiresRepublish:*b
-  seLinuxMount:*b nodeAllocatableUpdatePeriodSeconds:*l serviceAccountTokenInSecrets:*b
-  preventPodSchedulingIfMissing:*b
-storage_v1.CSINode apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:CSINodeSpec! status:CSINodeStatus
-storage_v1.CSINodeDriver name:s! nodeID:s! topologyKeys:[]s! allocatable:*VolumeNodeResources
-storage_v1.CSINodeList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]CSINode!
-storage_v1.CSINodeSpec drivers:[]CSINodeDriver!
-storage_v1.CSINodeStatus storageHealth:[]StorageHealth
-storage_v1.CSIStorageCapacity apiVersion:s kind:s metadata:meta_v1.ObjectMeta nodeTopology:*meta_v1.LabelSelector
-  storageClassName:s! capacity:*q maximumVolumeSize:*q
-storage_v1.CSIStorageCapacityList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]CSIStorageCapacity!
-storage_v1.StorageClass apiVersion:s kind:s metadata:meta_v1.ObjectMeta provisioner:s! parameters:{}s
-  reclaimPolicy:*s'v1.PersistentVolumeReclaimPolicy mountOptions:[]s allowVolumeExpansion:*b
-  volumeBindingMode:*s'v1.VolumeBindingMode allowedTopologies:[]core_v1.TopologySelectorTerm
-storage_v1.StorageClassList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]StorageClass!
-storage_v1.StorageHealth name:s! healthConditions:[]StorageHealthCondition
-storage_v1.StorageHealthCondition status:s'v1.StorageHealthStatusType! reason:s! message:s
-  accessMode:*s'v1.PersistentVolumeAccessMode volumeMode:*s'v1.PersistentVolumeMode lastTransitionTime:t
-storage_v1.TokenRequest audience:s! expirationSeconds:*l
-storage_v1.VolumeAttachment apiVersion:s kind:s metadata:meta_v1.ObjectMeta spec:VolumeAttachmentSpec!
-  status:VolumeAttachmentStatus
-storage_v1.VolumeAttachmentList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]VolumeAttachment!
-storage_v1.VolumeAttachmentSource persistentVolumeName:*s inlineVolumeSpec:*core_v1.PersistentVolumeSpec
-storage_v1.VolumeAttachmentSpec attacher:s! source:VolumeAttachmentSource! nodeName:s!
-storage_v1.VolumeAttachmentStatus attached:b! attachmentMetadata:{}s attachError:*VolumeError detachError:*VolumeError
-storage_v1.VolumeAttributesClass apiVersion:s kind:s metadata:meta_v1.ObjectMeta driverName:s! parameters:{}s
-storage_v1.VolumeAttributesClassList apiVersion:s kind:s metadata:meta_v1.ListMeta items:[]VolumeAttributesClass!
-storage_v1.VolumeError time:t message:s errorCode:*i
-storage_v1.VolumeNodeResources count:*i
-storagemigration_v1.StorageVersionMigration apiVersion:s kind:s metadata:meta_v1.ObjectMeta
-  spec:StorageVersionMigrationSpec status:StorageVersionMigrationStatus
-storagemigration_v1.StorageVersionMigrationList apiVersion:s kind:s metadata:meta_v1.ListMeta
-  items:[]StorageVersionMigration!
-storagemigration_v1.StorageVersionMigrationSpec resource:meta_v1.GroupResource!
-storagemigration_v1.StorageVersionMigrationStatus conditions:[]meta_v1.Condition resourceVersion:s
-storagemigration_v1beta1.StorageVersionMigration apiVersion:s kind:s metadata:meta_v1.ObjectMeta
-  spec:StorageVersionMigrationSpec status:StorageVersionMigrationStatus
-storagemigration_v1beta1.StorageVersionMigrationList apiVersion:s kind:s metadata:meta_v1.ListMeta
-  items:[]StorageVersionMigration!
-storagemigration_v1beta1.StorageVersionMigrationSpec resource:meta_v1.GroupResource!
-storagemigration_v1beta1.StorageVersionMigrationStatus conditions:[]meta_v1.Condition resourceVersion:s
 """
