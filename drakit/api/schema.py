@@ -1,8 +1,7 @@
 """The structural schema of every served kind: what a field is, and how lists and maps merge.
 
-Field names, types and docs are read from lightkube's models on first use; what the models do not carry (list types and
-keys, patch strategies, map elements, number sizes, defaults of list keys) comes from `schema_facts`. Server-side apply, strategic
-merge patch and OpenAPI all read this one description. Nothing is computed at import time.
+Fields and how they merge come from the table of `types`, docs and what is required from lightkube's models. Server-side apply,
+strategic merge patch and OpenAPI all read this one description. Nothing is computed at import time.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from drakit.api import schema_facts
+from drakit.api import types
 from drakit.api.kind import Kind
 
 __all__ = ["Node", "docs", "named", "of", "openapi_name", "root"]
@@ -25,27 +24,18 @@ ScalarType = Literal[
     "", "string", "bytes", "time", "microtime", "quantity", "intstr", "integer", "long", "number", "boolean"
 ]
 
-_ATOM_TYPES: dict[str, ScalarType] = {
-    "str": "string",
-    "string": "string",
-    "int": "integer",
-    "long": "long",
-    "float": "number",
-    "bool": "boolean",
-    "bytes": "bytes",
-    "time": "time",
-    "microtime": "microtime",
-    "quantity": "quantity",
-    "intstr": "intstr",
-    "meta_v1.Time": "time",
-    "Time": "time",
-    "meta_v1.MicroTime": "microtime",
-    "MicroTime": "microtime",
-    "resource.Quantity": "quantity",
-    "util_intstr.IntOrString": "intstr",
+_SCALARS: dict[str, ScalarType] = {
+    "s": "string",
+    "b": "boolean",
+    "i": "integer",
+    "l": "long",
+    "f": "number",
+    "q": "quantity",
+    "t": "time",
+    "T": "microtime",
+    "x": "intstr",
+    "y": "bytes",
 }
-# Free-form JSON: the server knows nothing about what is inside.
-_ANY_TYPES = {"dict", "object", "runtime.RawExtension", "FieldsV1", "meta_v1.FieldsV1"}
 _DOC_WIDTH = 78
 _DOC_ITEM = re.compile(r"^      \* \*\*(\w+)\*\* ``.*?`` - ", re.MULTILINE)
 
@@ -94,29 +84,26 @@ def root(kind: Kind, version: str) -> Node:
 
 def of(model: type) -> Node:
     """The schema of a lightkube model class or of a resource class made from one."""
-    for cls in model.__mro__:
-        module = cls.__module__
-        if module.startswith("lightkube.models."):
-            return named(f"{module.rpartition('.')[2]}.{cls.__name__}")
-    raise LookupError(f"{model!r} is no lightkube model")
+    return named(types.model_name(model))
 
 
 @functools.cache
 def named(name: str) -> Node:
     """The schema of `module.Class`, such as `core_v1.PodSpec`."""
-    return Node("", "struct", model=name, atomic=_facts().get(name, ("", {}))[0] == "atomic")
+    return Node("", "struct", model=name, atomic=types.of(name).atomic)
 
 
 @functools.cache
 def _fields(name: str) -> Mapping[str, Node]:
-    module_name, _, class_name = name.partition(".")
-    cls = getattr(importlib.import_module(f"lightkube.models.{module_name}"), class_name)
-    facts = _facts().get(name, ("", {}))[1]
-    fields: dict[str, Node] = {}
-    for python_name, annotation in getattr(cls, "__annotations__", {}).items():
-        json_name = python_name.rstrip("_")
-        fields[json_name] = _field(json_name, annotation, module_name, facts.get(json_name, ""))
-    return fields
+    annotations = getattr(_model(name), "__annotations__", {})
+    optional = {field.rstrip("_") for field, annotation in annotations.items() if annotation.startswith("Optional[")}
+    return {field.name: _field(field, required=field.name not in optional) for field in types.of(name).fields.values()}
+
+
+def _model(name: str) -> type:
+    module, _, cls = name.partition(".")
+    model: type = getattr(importlib.import_module(f"lightkube.models.{module}"), cls)
+    return model
 
 
 def openapi_name(name: str) -> str:
@@ -126,16 +113,10 @@ def openapi_name(name: str) -> str:
     return f"{package}.{group}.{version}.{class_name}"
 
 
-def _field(name: str, annotation: str, module: str, facts: str) -> Node:
-    required = not annotation.startswith("Optional[")
-    inner = annotation if required else annotation[len("Optional[") : -1]
-    is_list = inner.startswith("List[")
-    changes: dict[str, Any] = {"required": required, "atomic": is_list}
-    element = ""
-    scalar = ""
-    for fact in facts.split("+") if facts else ():
-        word, _, argument = fact.partition("[")
-        argument = argument.rstrip("]")
+def _field(field: types.Field, *, required: bool) -> Node:
+    changes: dict[str, Any] = {"name": field.name, "required": required}
+    for fact in field.merging:
+        word, _, argument = fact.rstrip("]").partition("[")
         match word:
             case "map":
                 changes |= {"list_type": "map", "keys": tuple(argument.split(",")), "atomic": False}
@@ -143,63 +124,31 @@ def _field(name: str, annotation: str, module: str, facts: str) -> Node:
                 changes |= {"list_type": "set", "atomic": False}
             case "atomic":
                 changes["atomic"] = True
-            case "of":
-                element = argument
-            case "long" | "bytes":
-                scalar = word
             case _ if word.startswith("="):
                 changes["default"] = json.loads(fact[1:])
             case _:
                 strategies = word.split("/")
                 changes |= {"patch_merge": "merge" in strategies, "retain_keys": "retainKeys" in strategies}
                 changes["merge_key"] = argument
-    if element:
-        base = Node(name, "map", element=_element(element, module))
-    elif is_list:
-        base = Node(name, "list", element=_atom("", scalar or inner[len("List[") : -1], module))
-    else:
-        base = _atom(name, scalar or inner, module)
-    return dataclasses.replace(base, **{**changes, "atomic": changes["atomic"] or base.atomic})
+    return dataclasses.replace(_node(field.containers, field), **changes)
 
 
-def _element(text: str, module: str) -> Node:
-    if text.endswith("*"):
-        return Node("", "list", element=_element(text[:-1], module), atomic=True)
-    return _atom("", text, module)
-
-
-def _atom(name: str, text: str, module: str) -> Node:
-    if text in _ANY_TYPES:
-        return Node(name, "any")
-    scalar = _ATOM_TYPES.get(text)
-    if scalar is not None:
-        return Node(name, "scalar", scalar=scalar)
-    model = text if "." in text else f"{module}.{text}"
-    return dataclasses.replace(named(model), name=name)
-
-
-@functools.cache
-def _facts() -> dict[str, tuple[str, dict[str, str]]]:
-    """{type: (flag, {field: facts})}"""
-    facts: dict[str, tuple[str, dict[str, str]]] = {}
-    for line in re.sub(r"\n  ", " ", schema_facts.FACTS).splitlines():
-        if not line:
-            continue
-        head, *fields = line.split(" ")
-        name, _, flags = head.partition("@")
-        facts[name] = (flags, dict(_split_fact(field) for field in fields))
-    return facts
-
-
-def _split_fact(text: str) -> tuple[str, str]:
-    name, _, rest = text.partition(":")
-    return name, rest
+def _node(containers: tuple[str, ...], field: types.Field) -> Node:
+    if containers:
+        element = _node(containers[1:], field)
+        return (
+            Node("", "list", element=element, atomic=True)
+            if containers[0] == "[]"
+            else Node("", "map", element=element)
+        )
+    if field.struct:
+        return named(field.struct)
+    return Node("", "any") if field.core == "R" else Node("", "scalar", scalar=_SCALARS[field.core])
 
 
 def docs(name: str) -> tuple[str, dict[str, str]]:
     """The docs of `module.Class` and of its fields. Not kept in the schema: only OpenAPI wants them."""
-    module_name, _, class_name = name.partition(".")
-    doc = getattr(importlib.import_module(f"lightkube.models.{module_name}"), class_name).__doc__ or ""
+    doc = _model(name).__doc__ or ""
     head, _, parameters = doc.partition("\n\n      **parameters**\n\n")
     starts = list(_DOC_ITEM.finditer(parameters))
     found: dict[str, str] = {}

@@ -14,21 +14,18 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache, lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
+from drakit.api import types
 from drakit.api.errors import StatusError, go_quote
 from drakit.api.quantity import Quantity, QuantityError
-from drakit.api.wire_facts import FACTS
 
 __all__ = [
-    "Form",
     "as_internal",
     "copy",
     "empty_field",
     "field_names",
-    "forms",
     "in_order",
-    "model_name",
     "read",
     "same",
     "zero",
@@ -58,10 +55,6 @@ Reader = Callable[[Any, _Unknown], Any]
 
 _INT64 = (-(2**63), 2**63 - 1)
 _INT32 = (-(2**31), 2**31 - 1)
-_FORM = re.compile(
-    r"(?P<wrap>(?:\*|\[\]|\{[^}]*\})*)(?P<core>[^'!~^]+)(?:'(?P<alias>[^!~^]+))?(?P<mark>[!~]?)(?:\^(?P<embedded>[\w.]+))?"
-)
-_WRAP = re.compile(r"\*|\[\]|\{[^}]*\}")
 # Lists whose being empty is not the same as being absent until the kind's own rules have seen them.
 _KEEP_EMPTY = frozenset(
     {
@@ -134,7 +127,7 @@ def _same_types(one: Any, two: Any) -> bool:
 def read(model: type, value: Any, *, kind: str, version: str) -> tuple[Object, tuple[str, ...]]:
     """The value as the model's JSON, and the paths of its unknown fields. Raises StatusError 400; does not change value."""
     unknown = _Unknown()
-    reader = _reader(model_name(model))
+    reader = _reader(types.model_name(model))
     try:
         obj: Object = reader(value, unknown)
     except (_Mismatch, _BadValue) as error:
@@ -157,22 +150,38 @@ def _first_bad_value(reader: Reader, value: Any) -> str:
 
 def zero(model: type) -> Object:
     """What Go writes for an empty value of the model."""
-    return _zero_struct(model_name(model))
+    return _zero_struct(types.model_name(model))
 
 
 def in_order(name: str, value: Any) -> Any:
     """The value of a type ("resource_v1.Device") with its keys in the order that Go writes: as messages show it."""
     if not isinstance(value, dict):
         return value
-    return {field.name: field.order(value[field.name]) for field in _fields(name).values() if field.name in value}
+    fields = types.of(name).fields.values()
+    return {field.name: _each(field, value[field.name], in_order) for field in fields if field.name in value}
 
 
 def as_internal(name: str, value: Any) -> Any:
     """The value as Go prints its internal type of that name: Go's field names, nothing left out. Some messages show it."""
     if not isinstance(value, dict):
         return value
-    fields = _fields(name).values()
-    return {_go_name(field.name): field.internal(value.get(field.name, field.zero())) for field in fields}
+    return {
+        _go_name(field.name): _each(field.type, value.get(field.name, field.zero()), as_internal)
+        for field in _fields(name).values()
+    }
+
+
+def _each(field: types.Field, value: Any, function: Callable[[str, Any], Any]) -> Any:
+    """function for every struct in the value of a field; maps are sorted, as Go writes them."""
+
+    def walk(value: Any, depth: int) -> Any:
+        if isinstance(value, list) and depth:
+            return [walk(item, depth - 1) for item in value]
+        if isinstance(value, dict) and depth:
+            return {key: walk(value[key], depth - 1) for key in sorted(value)}
+        return function(field.struct, value) if field.struct else value
+
+    return walk(value, len(field.containers))
 
 
 def _go_name(name: str) -> str:
@@ -181,135 +190,64 @@ def _go_name(name: str) -> str:
 
 def field_names(model: type, path: list[str]) -> list[str]:
     """The names that Go knows at a path below the model; none where there is no struct."""
-    name = model_name(model)
+    name = types.model_name(model)
     for step in path:
-        field = _fields(name).get(step)
+        field = types.of(name).fields.get(step)
         if field is None or not field.struct:
             # The key of a map or an unknown field.
             continue
         name = field.struct
-    return list(_fields(name))
+    return list(types.of(name).fields)
 
 
 def empty_field(model: type, name: str) -> Any:
     """What Go writes for the field when it is empty; None when it leaves it out."""
-    field = _fields(model_name(model)).get(name)
+    field = _fields(types.model_name(model)).get(name)
     return field.zero() if field is not None and field.always else None
 
 
-# The facts
-
-
-class Form(NamedTuple):
-    """How a field travels: `wraps` around a scalar form (`core`) or around a struct."""
-
-    wraps: tuple[str, ...]
-    core: str
-    struct: str  # "" for scalars
-
-
-def forms(name: str) -> list[tuple[str, Form]]:
-    """The fields of a type and their forms."""
-    return [(field.name, field.form) for field in _fields(name).values()]
+# Fields
 
 
 class _Field:
-    """One field: how to read it, when to leave it out, what stands for its absence."""
+    """One field as it is read: when to leave it out, what stands for its absence."""
 
-    __slots__ = (
-        "always",
-        "drops_empty",
-        "embedded",
-        "exact",
-        "form",
-        "internal",
-        "name",
-        "order",
-        "reader",
-        "struct",
-        "zero",
-    )
+    __slots__ = ("always", "drops_empty", "embedded", "exact", "name", "reader", "type", "zero")
 
-    def __init__(self, owner: str, name: str, form: str) -> None:
-        match = _FORM.fullmatch(form)
-        assert match is not None, form
-        wraps, core, alias, mark = _WRAP.findall(match["wrap"]), match["core"], match["alias"] or "", match["mark"]
-        module, _, struct = owner.partition(".")
-        self.name = name
-        self.embedded = match["embedded"] or ""
-        self.struct = "" if len(core) == 1 else core if "." in core else f"{module}.{core}"
-        self.form = Form(tuple(wraps), core, self.struct)
+    def __init__(self, struct: str, field: types.Field) -> None:
+        self.name = field.name
+        self.type = field
+        self.embedded = ".".join(field.embedded)
         # Made when the field is first met: types refer to themselves (JSON schemas do).
-        self.reader = partial(_form_reader, module, wraps, core, alias)
+        self.reader = partial(_form_reader, field.containers, field)
         # Values of exactly this type are taken as they are.
-        self.exact = {"s": str, "b": bool}.get(core) if not [wrap for wrap in wraps if wrap != "*"] else None
-        self.order = _each(module, wraps, core, in_order)
-        self.internal = _each(module, wraps, core, as_internal)
-        if wraps:
-            self.always = mark == "!"
+        self.exact = {"s": str, "b": bool}.get(field.core) if not field.containers else None
+        if field.wraps:
+            self.always = field.mark == "!"
             self.zero: Callable[[], Any] = _none
-            self.drops_empty = wraps[0] != "*" and (struct, name) not in _KEEP_EMPTY
+            self.drops_empty = field.wraps[0] != "*" and (struct, field.name) not in _KEEP_EMPTY
             return
         # Structs and the types that write themselves are never "empty" to Go's encoder.
-        self.always = mark == "!" or (mark != "~" and (core in "qxtTR" or len(core) > 1))
-        self.zero = _core_zero(module, core)
-        self.drops_empty = not self.always and core in "sbilfy"
-
-
-def _each(module: str, wraps: list[str], core: str, function: Callable[[str, Any], Any]) -> Callable[[Any], Any]:
-    """function for every struct in a value of this form; maps are sorted, as Go writes them."""
-    name = core if "." in core else f"{module}.{core}"
-
-    def walk(value: Any, wraps: list[str]) -> Any:
-        if isinstance(value, list) and wraps:
-            return [walk(item, wraps[1:]) for item in value]
-        if isinstance(value, dict) and wraps:
-            return {key: walk(value[key], wraps[1:]) for key in sorted(value)}
-        return function(name, value) if len(core) > 1 else value
-
-    kinds = [wrap for wrap in wraps if wrap != "*"]
-    return lambda value: walk(value, kinds)
+        self.always = field.mark == "!" or (field.mark != "~" and (field.core in "qxtTR" or bool(field.struct)))
+        self.zero = _core_zero(field)
+        self.drops_empty = not self.always and field.core in "sbilfy"
 
 
 def _none() -> None:
     return None
 
 
-def _core_zero(module: str, core: str) -> Callable[[], Any]:
-    if len(core) > 1:
-        name = core if "." in core else f"{module}.{core}"
-        return lambda: _zero_struct(name)
-    constant = {"s": "", "b": False, "i": 0, "l": 0, "f": 0, "q": "0", "x": 0}.get(core)
+def _core_zero(field: types.Field) -> Callable[[], Any]:
+    if field.struct:
+        return partial(_zero_struct, field.struct)
+    constant = {"s": "", "b": False, "i": 0, "l": 0, "f": 0, "q": "0", "x": 0}.get(field.core)
     return lambda: constant
 
 
 @cache
-def _lines() -> dict[str, str]:
-    lines: dict[str, str] = {}
-    name = ""
-    for line in FACTS.split("\n"):
-        if line.startswith("  "):
-            lines[name] += line[1:]
-        elif line:
-            name, _, rest = line.partition(" ")
-            lines[name] = rest
-    return lines
-
-
-@cache
-def model_name(model: type) -> str:
-    for cls in model.__mro__:
-        if cls.__module__.startswith("lightkube.models."):
-            return f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}"
-    raise TypeError(f"{model!r} is no model of lightkube")
-
-
-@cache
 def _fields(name: str) -> dict[str, _Field]:
-    return {
-        field: _Field(name, field, form)
-        for field, form in (word.split(":", 1) for word in _lines().get(name, "").split())
-    }
+    struct = name.partition(".")[2]
+    return {field.name: _Field(struct, field) for field in types.of(name).fields.values()}
 
 
 @cache
@@ -321,43 +259,27 @@ def _zero_struct(name: str) -> Object:
     return {field: make() for field, make in _always(name)}
 
 
-def _go_type(module: str, wraps: list[str], core: str, alias: str) -> str:
-    version = module.rpartition("_")[2]
-    if core == "q" and wraps and wraps[0] in ("{ResourceName}", "{v1.ResourceName}"):
+def _go_type(containers: tuple[str, ...], field: types.Field) -> str:
+    if field.core == "q" and containers[:1] == ("{v1.ResourceName}",):
         return "v1.ResourceList"
-    prefix = ""
-    for wrap in wraps:
-        if wrap == "[]":
-            prefix += "[]"
-        elif wrap != "*":
-            key = wrap[1:-1]
-            prefix += f"map[{'string' if not key else key if '.' in key else f'{version}.{key}'}]"
-        elif prefix:
-            prefix += "*"
-    if alias:
-        return prefix + alias
-    if len(core) == 1:
-        return prefix + _GO_TYPES[core]
-    owner, _, struct = core.rpartition(".")
-    return f"{prefix}{(owner or module).rpartition('_')[2]}.{struct}"
+    prefix = "".join("[]" if wrap == "[]" else f"map[{wrap[1:-1]}]" for wrap in containers)
+    return prefix + (field.alias or (_go_struct(field.struct) if field.struct else _GO_TYPES[field.core]))
+
+
+def _go_struct(name: str) -> str:
+    return name.partition("_")[2]
 
 
 # The readers
 
 
-def _form_reader(module: str, wraps: list[str], core: str, alias: str) -> Reader:
-    if not wraps:
-        if len(core) > 1:
-            return _reader(core if "." in core else f"{module}.{core}")
-        return _scalar_reader(core, alias)
-    inner = _form_reader(module, wraps[1:], core, alias)
-    if wraps[0] == "*":
-        return inner
-    go_type = _go_type(module, wraps, core, alias)
-    null: Callable[[], Any] = _none if len(wraps) > 1 else _core_zero(module, core)
-    if wraps[0] == "[]":
-        return _list_reader(inner, null, go_type)
-    return _map_reader(inner, null, go_type)
+def _form_reader(containers: tuple[str, ...], field: types.Field) -> Reader:
+    if not containers:
+        return _reader(field.struct) if field.struct else _scalar_reader(field.core, field.alias)
+    inner = _form_reader(containers[1:], field)
+    go_type = _go_type(containers, field)
+    null: Callable[[], Any] = _none if len(containers) > 1 else _core_zero(field)
+    return (_list_reader if containers[0] == "[]" else _map_reader)(inner, null, go_type)
 
 
 @cache
@@ -367,7 +289,7 @@ def _reader(name: str) -> Reader:
     met: dict[str, tuple[Reader, bool, str, type | None]] = {}
     get = met.get
     always = _always(name)
-    go_type = _go_type(name.partition(".")[0], [], name, "")
+    go_type = _go_struct(name)
     struct = name.partition(".")[2]
 
     def read_struct(value: Any, unknown: _Unknown) -> Object:
@@ -516,11 +438,6 @@ _CANONICAL_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9
 _TIME = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?P<fraction>\.[0-9]+)?(?P<zone>Z|[+-][0-9]{2}:[0-9]{2})"
 )
-
-
-@cache
-def _time_parser() -> Callable[[str], datetime]:
-    return datetime.fromisoformat
 
 
 def _parse_time(text: str, layout: str) -> datetime:

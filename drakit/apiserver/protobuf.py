@@ -1,7 +1,7 @@
 """Request bodies in Kubernetes' protobuf form, which kubectl and Go clients send: read into the same plain objects as JSON.
 
 Answers are always JSON, which those clients accept. A body is `k8s\\0` and a runtime.Unknown that names apiVersion and kind and
-holds the object. What a field is comes from the type table, its number from `protobuf_facts`.
+holds the object. What a field is and which number it has comes from the type table.
 """
 
 from __future__ import annotations
@@ -9,14 +9,12 @@ from __future__ import annotations
 import base64
 import functools
 import json
-import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from drakit.api import registry, schema
+from drakit.api import registry, schema, types
 from drakit.api.errors import StatusError
-from drakit.apiserver.protobuf_facts import NUMBERS
 
 __all__ = ["decode"]
 
@@ -63,8 +61,8 @@ def _decode(body: bytes) -> Plain:
         found = registry.by_api_version(api_version, kind)
         if found is None:
             raise _BadWire(f"no kind {json.dumps(kind)} is registered for version {json.dumps(api_version)}")
-        model = schema.of(found[0].models[found[1]]).model
-    return {"apiVersion": api_version, "kind": kind, **_message(schema.named(model), model, raw, _NESTING)}
+        model = types.model_name(found[0].models[found[1]])
+    return {"apiVersion": api_version, "kind": kind, **_message(schema.named(model), _numbers(model), raw, _NESTING)}
 
 
 # The wire format
@@ -120,37 +118,41 @@ def _signed(value: int | bytes) -> int:
 # Objects
 
 
-@functools.cache
-def _numbers(model: str) -> dict[int, str]:
-    """The fields of a type by number; an inlined message as ^module.Type."""
-    found: dict[int, str] = {}
-    number = 0
-    for word in _lines()[model].split():
-        given, colon, name = word.partition(":")
-        number = int(given) if colon else number + 1
-        found[number] = name if colon else word
-    return found
+# The fields of a message by number: their names, or the message that holds the fields of an embedded Go type.
+_Numbers = dict[int, "str | _Numbers"]
 
 
 @functools.cache
-def _lines() -> dict[str, str]:
-    lines = re.sub(r"\n  ", " ", NUMBERS).splitlines()
-    return {name: fields for name, _, fields in (line.partition(" ") for line in lines if line)}
+def _numbers(model: str) -> _Numbers:
+    messages: dict[tuple[str, ...], _Numbers] = {(): {}}
+    for field in types.of(model).fields.values():
+        for depth in range(len(field.embedded)):
+            path = field.embedded[: depth + 1]
+            if path not in messages:
+                outer = messages[path[:-1]]
+                messages[path] = outer[_next(outer)] = {}
+        message = messages[field.embedded]
+        number = _next(message) if field.number is None else field.number
+        if number:
+            message[number] = field.name
+    return messages[()]
 
 
-def _message(node: schema.Node, model: str, data: bytes, depth: int) -> Plain:
-    """`model` gives the numbers; the fields are those of node, which differs from it only for inlined messages."""
+def _next(message: _Numbers) -> int:
+    return next(reversed(message), 0) + 1
+
+
+def _message(node: schema.Node, numbers: _Numbers, data: bytes, depth: int) -> Plain:
     if depth == 0:
         raise _BadWire("it is nested too deeply")
-    numbers = _numbers(model)
     fields = node.fields
     obj: Plain = {}
     for number, value in _fields(data):
         name = numbers.get(number)
         if name is None:
             continue  # a field of a newer version
-        if name[0] == "^":
-            obj.update(_message(node, name[1:], _bytes(value), depth - 1))
+        if isinstance(name, dict):
+            obj.update(_message(node, name, _bytes(value), depth - 1))
             continue
         field = fields[name]
         if field.type == "list":
@@ -188,7 +190,7 @@ def _entry(field: schema.Node, data: bytes, depth: int) -> tuple[str, Any]:
 
 def _value(node: schema.Node, value: int | bytes, depth: int) -> Any:
     if node.type == "struct":
-        return _message(node, node.model, _bytes(value), depth - 1)
+        return _message(node, _numbers(node.model), _bytes(value), depth - 1)
     if node.type == "any":
         raw = _bytes(dict(_fields(_bytes(value))).get(1, b""))
         return json.loads(raw) if raw else None

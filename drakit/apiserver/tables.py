@@ -10,8 +10,9 @@ import functools
 from datetime import datetime
 from typing import Any
 
+from drakit.api import schema
 from drakit.api.kind import Kind
-from drakit.apiserver import schema, table_rows
+from drakit.apiserver import table_rows
 
 __all__ = ["columns", "conditions", "row"]
 

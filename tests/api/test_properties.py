@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from drakit.api import manifests, registry, strategy, wire
+from drakit.api import manifests, registry, strategy, types, wire
 from drakit.api.errors import StatusError
 from drakit.api.gates import GATES, FeatureGates
 from drakit.api.kind import Kind
@@ -66,31 +66,29 @@ FORMS = {
 def shaped(draw: st.DrawFn, model: str, depth: int) -> dict[str, Any]:
     """A value that looks like the model: right fields, mostly right types, anything in them."""
     value: dict[str, Any] = {}
-    for field, form in wire.forms(model):
+    for field in types.of(model).fields.values():
         if draw(st.integers(0, 99)) < 45:
-            value[field] = shaped_form(draw, form, depth)
+            value[field.name] = shaped_form(draw, field, field.containers, depth)
     return value
 
 
-def shaped_form(draw: st.DrawFn, form: wire.Form, depth: int) -> Any:
+def shaped_form(draw: st.DrawFn, field: types.Field, containers: tuple[str, ...], depth: int) -> Any:
     if draw(st.integers(0, 99)) < 3:
         return draw(JSON)
-    if form.wraps and form.wraps[0] != "*":
-        inner = wire.Form(form.wraps[1:], form.core, form.struct)
+    if containers:
         count = draw(st.integers(0, 2 if depth else 0))
-        if form.wraps[0] == "[]":
-            return [shaped_form(draw, inner, depth - 1) for _ in range(count)]
-        return {draw(LIKELY): shaped_form(draw, inner, depth - 1) for _ in range(count)}
-    if form.struct:
-        return shaped(draw, form.struct, depth - 1) if depth > 0 else {}
-    return draw(FORMS[form.core])
+        items = [shaped_form(draw, field, containers[1:], depth - 1) for _ in range(count)]
+        return items if containers[0] == "[]" else {draw(LIKELY): item for item in items}
+    if field.struct:
+        return shaped(draw, field.struct, depth - 1) if depth > 0 else {}
+    return draw(FORMS[field.core])
 
 
 @st.composite
 def bodies(draw: st.DrawFn, kind: Kind, version: str) -> dict[str, Any]:
     model = kind.version(version)
     assert model is not None
-    body = shaped(draw, wire.model_name(model.model), 7)
+    body = shaped(draw, types.model_name(model.model), 7)
     if draw(st.booleans()):
         body["metadata"] = {
             "name": "n",

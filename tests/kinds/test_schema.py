@@ -98,7 +98,7 @@ def nodes(model: str, seen: set[str]) -> Iterator[schema.Node]:
             inner = inner.element
 
 
-def test_every_served_type_resolves() -> None:
+def test_every_served_type_resolves_and_has_the_fields_that_lightkube_has() -> None:
     seen: set[str] = set()
     for of, versions in SERVED:
         for version in versions:
@@ -109,6 +109,10 @@ def test_every_served_type_resolves() -> None:
                     assert node.element is not None
                     assert node.merge_key in node.element.fields
     assert len(seen) > 300
+    for name in seen:
+        module, _, cls = name.partition(".")
+        model = getattr(importlib.import_module(f"lightkube.models.{module}"), cls)
+        assert schema.named(name).fields.keys() == {field.rstrip("_") for field in getattr(model, "__annotations__", ())}, name
 
 
 # OpenAPI
