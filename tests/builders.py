@@ -36,10 +36,6 @@ def subrequest(name: str, class_name: str = CLASS, **more: Any) -> Object:
     return {"name": name, "deviceClassName": class_name, **more}
 
 
-def first_available(name: str, *subrequests: Object) -> Object:
-    return {"name": name, "firstAvailable": list(subrequests)}
-
-
 def claim(name: str = "claim", *requests: Object, namespace: str = "default", **devices: Any) -> Object:
     return _object("ResourceClaim", metadata(name, namespace), spec=claim_spec(*requests, **devices))
 

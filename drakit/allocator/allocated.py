@@ -48,12 +48,11 @@ class Hold:
 
 
 class _HeldDevice:
-    __slots__ = ("capacity", "dedicated", "shares", "with_capacity")
+    __slots__ = ("capacity", "dedicated", "shares")
 
     def __init__(self) -> None:
         self.dedicated: list[str] = []  # claim uids
         self.shares: list[str] = []
-        self.with_capacity = 0  # shares that consume capacity
         self.capacity: dict[str, int] = {}
 
 
@@ -199,7 +198,6 @@ class Allocated:
         if hold.shared:
             held.shares.append(uid)
             if hold.capacity is not None:
-                held.with_capacity += 1
                 for name, amount in hold.capacity.items():
                     held.capacity[name] = held.capacity.get(name, 0) + amount
         else:
@@ -212,7 +210,6 @@ class Allocated:
         if hold.shared:
             held.shares.remove(uid)
             if hold.capacity is not None:
-                held.with_capacity -= 1
                 for name, amount in hold.capacity.items():
                     held.capacity[name] -= amount
         else:

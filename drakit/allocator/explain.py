@@ -13,7 +13,7 @@ from typing import Any
 from lightkube.models.core_v1 import Node
 from lightkube.models.resource_v1 import ResourceClaim
 
-from drakit.allocator.allocated import OPERATOR, Allocated, Asker
+from drakit.allocator.allocated import Allocated, Asker
 from drakit.allocator.capacity import Consumed
 from drakit.allocator.claims import name_of
 from drakit.allocator.features import Features
@@ -37,7 +37,7 @@ def explain(
     node: Node,
     claims: Sequence[ResourceClaim],
     features: Features,
-    asker: Asker = OPERATOR,
+    asker: Asker,
 ) -> Explanation:
     view = inventory.view(node, features)
     problem = Problem(inventory, allocated, view, node, claims, features)

@@ -158,20 +158,12 @@ class FieldError:
         return cls(NOT_FOUND, field, value)
 
     @classmethod
-    def type_invalid(cls, field: str, value: Any, detail: str = "") -> FieldError:
-        return cls(TYPE_INVALID, field, value, detail)
-
-    @classmethod
     def too_long(cls, field: str, limit: int, *, unit: str = "byte") -> FieldError:
         return cls(TOO_LONG, field, OMITTED, f"may not be more than {limit} {_plural(unit, limit)}")
 
     @classmethod
     def too_many(cls, field: str, count: int, limit: int) -> FieldError:
         return cls(TOO_MANY, field, count, f"must have at most {limit} {_plural('item', limit)}")
-
-    @classmethod
-    def too_few(cls, field: str, count: int, limit: int) -> FieldError:
-        return cls(TOO_FEW, field, count, f"must have at least {limit} {_plural('item', limit)}")
 
     @classmethod
     def internal(cls, field: str, detail: str) -> FieldError:
@@ -315,11 +307,6 @@ class StatusError(Exception):
         return cls(400, "BadRequest", message)
 
     @classmethod
-    def method_not_supported(cls, group: str, plural: str, action: str) -> StatusError:
-        message = f"{action} is not supported on resources of kind {go_quote(_qualified(group, plural))}"
-        return cls(405, "MethodNotAllowed", message, _details(group, plural, ""))
-
-    @classmethod
     def gone(cls, message: str) -> StatusError:
         return cls(410, "Gone", message)
 
@@ -331,10 +318,6 @@ class StatusError(Exception):
     @classmethod
     def too_large(cls, message: str) -> StatusError:
         return cls(413, "RequestEntityTooLarge", f"Request entity too large: {message}")
-
-    @classmethod
-    def too_many_requests(cls, message: str, retry_after_seconds: int) -> StatusError:
-        return cls(429, "TooManyRequests", message, {"retryAfterSeconds": retry_after_seconds})
 
     @classmethod
     def internal(cls, cause: str) -> StatusError:

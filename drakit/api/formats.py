@@ -148,8 +148,8 @@ def dns_subdomain(text: str, unit: str = CHARACTERS) -> list[str]:
     return errors
 
 
-def dns_subdomain_caseless(text: str, unit: str = BYTES) -> list[str]:
-    errors = [_too_long(253, unit)] if length(text) > 253 else []
+def dns_subdomain_caseless(text: str) -> list[str]:
+    errors = [_too_long(253, BYTES)] if length(text) > 253 else []
     if not (text.isascii() and _is_subdomain(text.lower())):
         errors.append(_CASELESS_TEXT)
     return errors

@@ -6,10 +6,10 @@ decide nothing in drakit. A set of gates is a value: what one process runs with 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["GATES", "FeatureGates", "Gate", "GateError", "known_gates"]
+__all__ = ["GATES", "FeatureGates", "Gate", "GateError"]
 
 
 class GateError(ValueError):
@@ -344,9 +344,6 @@ class FeatureGates:
             raise GateError(f"unrecognized feature gate: {name}")
         return name in self.on
 
-    def with_settings(self, settings: Mapping[str, bool]) -> FeatureGates:
-        return FeatureGates.of({**self.settings, **settings})
-
     def __hash__(self) -> int:
         return hash(self.on)
 
@@ -362,10 +359,6 @@ def _wanted(gate: Gate, settings: Mapping[str, bool]) -> bool:
     if gate.stage == "beta" and "AllBeta" in settings:
         return settings["AllBeta"]
     return gate.default
-
-
-def known_gates() -> Iterable[Gate]:
-    return sorted(GATES.values(), key=lambda gate: gate.name)
 
 
 _DEFAULT = FeatureGates.of({})

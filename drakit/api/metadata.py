@@ -229,9 +229,9 @@ def validate_field_manager(manager: str, path: str = "fieldManager") -> list[Fie
     return errors
 
 
-def validate_path_segment(meta: Object, path: str = "metadata") -> list[FieldError]:
+def validate_path_segment(meta: Object) -> list[FieldError]:
     name = meta.get("name") or ""
-    return [FieldError.invalid(f"{path}.name", name, text) for text in formats.path_segment(name)]
+    return [FieldError.invalid("metadata.name", name, text) for text in formats.path_segment(name)]
 
 
 def validate_template(meta: Object, path: str) -> list[FieldError]:

@@ -17,12 +17,11 @@ from drakit.api.schema import Node
 from drakit.apiserver import go_text
 
 __all__ = [
-    "EMPTY", "Comparison", "FieldSet", "SchemaError", "check", "compare", "difference", "field_set", "intersection", "merge",
+    "Comparison", "FieldSet", "SchemaError", "check", "compare", "difference", "field_set", "intersection", "merge",
     "named_members", "paths", "remove", "union", "without_under",
 ]  # fmt: skip
 
 FieldSet = dict[str, Any]
-EMPTY: FieldSet = {}
 _LEAF: FieldSet = {}
 _MISSING: Any = object()
 

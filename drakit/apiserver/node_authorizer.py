@@ -22,7 +22,6 @@ _PREFIX = "system:node:"
 _GROUP = "system:nodes"
 _LEASE_NAMESPACE = "kube-node-lease"
 _MIRROR = "kubernetes.io/config.mirror"
-RESOURCE = "resource.k8s.io"
 
 Key = tuple[str, str, str]  # plural, namespace, name
 

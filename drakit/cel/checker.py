@@ -269,7 +269,7 @@ class _Checker:
             typ = self.type(item)
             if i in node.optionals:
                 typ = self.unwrap_entry(item, typ)
-            element = self.join(item, element, typ)
+            element = self.join(element, typ)
         self.types[node.id] = t.list_of(element or self.new_variable())
 
     def unwrap_entry(self, node: Node, typ: Type) -> Type:
@@ -283,12 +283,12 @@ class _Checker:
         value_type: Type | None = None
         for entry in node.entries:
             self.check(entry.key)
-            key_type = self.join(entry.key, key_type, self.type(entry.key))
+            key_type = self.join(key_type, self.type(entry.key))
             self.check(entry.value)
             typ = self.type(entry.value)
             if entry.optional:
                 typ = self.unwrap_entry(entry.value, typ)
-            value_type = self.join(entry.value, value_type, typ)
+            value_type = self.join(value_type, typ)
         if key_type is None or value_type is None:
             key_type, value_type = self.new_variable(), self.new_variable()
         made = t.map_of(key_type, value_type)
@@ -297,7 +297,7 @@ class _Checker:
             made = t.map_of(t.DYN, t.DYN)
         self.types[node.id] = made
 
-    def join(self, node: Node, previous: Type | None, current: Type) -> Type:
+    def join(self, previous: Type | None, current: Type) -> Type:
         if previous is None:
             return current
         if self.bindings.assignable(previous, current):

@@ -26,7 +26,7 @@ from drakit.cel.types import Type
 from drakit.cel.values import EMPTY_MAP, DefaultMap, Fault, UInt, type_name
 
 __all__ = [
-    "ApiExpressionChecker", "Check", "Conjunct", "Derived", "DeviceInput", "Explanation", "Features", "Selector", "advise",
+    "ApiExpressionChecker", "Check", "Conjunct", "Derived", "DeviceInput", "Explanation", "Features", "Selector",
     "compile_derived", "compile_selector", "device_environment",
 ]  # fmt: skip
 
@@ -233,11 +233,6 @@ def _decide(program: Program, device: DeviceInput) -> bool:
 _ADVICE = "consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional fields"
 
 
-def advise(error: str) -> str:
-    """An evaluation's error as the scheduler reports it: with what its author may do about a missing attribute."""
-    return f"{error}. {_ADVICE}" if "no such key:" in error and _ADVICE not in error else error
-
-
 def not_bool(value: Any) -> str:
     name = type_name(value)
     return f"CEL result of type {name} could not be converted to bool: {_native_error(value, name)}"
@@ -384,9 +379,9 @@ def compile_selector(expression: str, *, kind: Kind = "stored", gates: FeatureGa
     return Selector(_program(expression, kind, gates, False))
 
 
-def compile_derived(expression: str, *, kind: Kind = "stored", gates: FeatureGates | None = None) -> Derived:
+def compile_derived(expression: str, *, gates: FeatureGates | None = None) -> Derived:
     """As compile_selector, for an expression whose value becomes an attribute."""
-    return Derived(_program(expression, kind, gates, True))
+    return Derived(_program(expression, "stored", gates, True))
 
 
 @dataclass(frozen=True)

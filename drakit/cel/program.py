@@ -52,7 +52,7 @@ class Result:
 class Program:
     """A compiled expression; immutable, and safe to share between threads."""
 
-    __slots__ = ("checked", "environment", "expression", "fast", "levels", "limits", "max_cost", "min_cost", "plan")
+    __slots__ = ("checked", "environment", "expression", "fast", "levels", "limits", "max_cost", "plan")
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Program:
         self.plan = plan
         self.limits = limits
         self.levels = checked.parsed.nesting
-        self.min_cost, self.max_cost = with_room(self.levels, lambda: cost.estimate(checked, environment), 40)
+        self.max_cost = with_room(self.levels, lambda: cost.estimate(checked, environment), 40).high
         # Where the worst case fits the limit there is nothing to count.
         bounded = self.max_cost <= limits.cost
         self.fast = codegen.generate(checked, environment, plan, fallback, decides=decides) if bounded else None

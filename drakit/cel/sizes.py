@@ -30,7 +30,6 @@ LIST_BASE: Final = 10
 MAP_BASE: Final = 30
 STRUCT_BASE: Final = 40
 _MAX_FORMAT: Final = 64
-_MAX_FORMATREGEX: Final = 128
 
 
 class Range(NamedTuple):

@@ -57,10 +57,6 @@ class WorkQueue(Generic[K]):
         """Nothing ready, nothing in progress; delayed keys do not count."""
         return not self._ready and not self._in_progress
 
-    @property
-    def delayed(self) -> int:
-        return len(self._due)
-
     def add(self, key: K) -> None:
         if key in self._waiting:
             return
@@ -112,9 +108,6 @@ class WorkQueue(Generic[K]):
                     self._wake()  # the wake-up was ours but we leave: pass it on
                 raise
         return self._take()
-
-    def get_nowait(self) -> K | None:
-        return self._take() if self._ready else None
 
     def done(self, key: K) -> None:
         self.handled += 1

@@ -56,7 +56,6 @@ class Reflector:
         self.plain: dict[str, Plain] = {}
         self.synced = asyncio.Event()
         self.events = 0  # changes told; for tests and load figures
-        self.relists = 0
         self._client, self._clock = client, clock
         self._namespace, self._labels, self._fields = namespace, labels, fields
         self._views: list[View] = []
@@ -149,7 +148,6 @@ class Reflector:
         listing = await self._client.list_plain(
             self.resource, namespace=self._namespace, labels=self._labels, fields=self._fields
         )
-        self.relists += 1
         self._absent = False
         self._gone.clear()
         listed_at = int(listing.resource_version or 0)

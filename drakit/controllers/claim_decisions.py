@@ -25,7 +25,6 @@ from drakit.controllers.objects import (
 
 __all__ = [
     "FINALIZER",
-    "MAX_RESERVED",
     "POD_CLAIM_NAME",
     "ClaimPlan",
     "Presence",
@@ -51,7 +50,6 @@ __all__ = [
 FINALIZER = "resource.kubernetes.io/delete-protection"
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 EXTENDED_RESOURCE_CLAIM = "resource.kubernetes.io/extended-resource-claim"
-MAX_RESERVED = 256
 _NAME_BASE = 57  # room for a hyphen and five random characters in 63
 
 # Whether a consumer still holds its reservation; None when the cache does not know it and the server has to be asked.

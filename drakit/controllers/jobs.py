@@ -378,7 +378,7 @@ class JobController:
         new = _settled(dict(status(job)), still)
         new["terminating"] = self._count(job, "terminating")
         if verdict is not None and not still and not new["terminating"]:
-            new = self._final_status(job, new, verdict)
+            new = self._final_status(new, verdict)
         job = await self._write(job, new)
         if decisions.finished(job):
             self._tell_end(job, verdict)
@@ -468,7 +468,7 @@ class JobController:
             return decisions.indexed(job) and decisions.completion_index(pod) in self._placement(job).done
         return decisions.failure_policy(job, pod)[0] == "Ignore"
 
-    def _final_status(self, job: Plain, new: Plain, verdict: Plain) -> Plain:
+    def _final_status(self, new: Plain, verdict: Plain) -> Plain:
         now = self._clock.now()
         kind = "Complete" if verdict["type"] == "SuccessCriteriaMet" else "Failed"
         end = decisions.job_condition(kind, verdict.get("reason", ""), verdict.get("message", ""), now)

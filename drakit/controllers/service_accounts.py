@@ -12,7 +12,7 @@ from drakit.controllers.pods import namespace_terminating
 
 __all__ = ["RootCertificateController", "ServiceAccountController"]
 
-ACCOUNTS, CONFIG_MAPS = resource_of(ServiceAccount), resource_of(ConfigMap)
+ACCOUNTS = resource_of(ServiceAccount)
 ROOT_CA = "kube-root-ca.crt"
 _DESCRIBED = "kubernetes.io/description"
 _DESCRIPTION = (

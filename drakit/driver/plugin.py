@@ -77,7 +77,6 @@ class Plugin:
         self._prepared: PreparedClaims | None = None
         self._servers: list[tuple[grpc.aio.Server, Path]] = []
         self.registered = asyncio.Event()
-        self.registration_error = ""
 
     async def start(self) -> None:
         data = self._endpoints.data_directory
@@ -127,7 +126,6 @@ class Plugin:
             )
 
         async def notify(request: Any, _context: Any) -> Any:
-            self.registration_error = "" if request.plugin_registered else request.error
             if request.plugin_registered:
                 self.registered.set()
             else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from drakit.driver import wire
 
-__all__ = ["DRA", "DRA_PLUGIN", "HEALTH", "REGISTRATION", "SERVICES"]
+__all__ = ["DRA", "DRA_PLUGIN", "HEALTH", "REGISTRATION"]
 
 DRA_PLUGIN = "DRAPlugin"  # the registration type of a DRA driver
 
@@ -68,4 +68,3 @@ def _health(version: str) -> wire.Protocol:
 # By the short name that a plugin lists in supported_versions, newest first: the order in which both sides prefer them.
 DRA = {"v1.DRAPlugin": _dra("v1"), "v1beta1.DRAPlugin": _dra("v1beta1")}
 HEALTH = {"v1.DRAResourceHealth": _health("v1"), "v1alpha1.DRAResourceHealth": _health("v1alpha1")}
-SERVICES = (*DRA, *HEALTH)

@@ -52,11 +52,9 @@ class SimulatedDriver(Driver):
         self._reported = asyncio.Event()
 
     @classmethod
-    def from_profile(
-        cls, profile: Profile, driver: str, node_name: str, directory: Path, *, index: int = 0
-    ) -> SimulatedDriver:
+    def from_profile(cls, profile: Profile, driver: str, node_name: str, directory: Path) -> SimulatedDriver:
         pools: dict[str, Pool] = {}
-        for spec in (s["spec"] for s in profile.slices(node_name, index) if s["spec"]["driver"] == driver):
+        for spec in (s["spec"] for s in profile.slices(node_name, 0) if s["spec"]["driver"] == driver):
             before = pools.get(spec["pool"]["name"], Pool())
             pools[spec["pool"]["name"]] = Pool(
                 devices=(*before.devices, *(spec.get("devices") or ())),
@@ -154,12 +152,10 @@ class SimulatedDriver(Driver):
                 continue
 
 
-def drivers_of(profile: Profile, node_name: str, directory: Path, *, index: int = 0) -> list[SimulatedDriver]:
+def drivers_of(profile: Profile, node_name: str, directory: Path) -> list[SimulatedDriver]:
     """One driver per driver name of the profile."""
     return [
-        SimulatedDriver.from_profile(
-            profile, name, node_name, directory / checked.component(name, "driver name"), index=index
-        )
+        SimulatedDriver.from_profile(profile, name, node_name, directory / checked.component(name, "driver name"))
         for name in profile.drivers
     ]
 

@@ -87,7 +87,7 @@ class PodApi:
         else:
             raise StatusError(501, "NotImplemented", f"pods/{what} is not served by this node")
 
-    def _slot(self, query: Query, *, verb: str) -> Slot:
+    def _slot(self, query: Query) -> Slot:
         name = _one(query, "container")
         slots = self._worker.slots
         if not name:
@@ -106,8 +106,8 @@ class PodApi:
             raise StatusError.bad_request(f"container {name} is not valid for pod {self._name}")
         return slot
 
-    def _running(self, query: Query, verb: str) -> str:
-        slot = self._slot(query, verb=verb)
+    def _running(self, query: Query) -> str:
+        slot = self._slot(query)
         current = slot.view.current
         if current is None or not slot.view.running:
             raise StatusError.internal(f'unable to upgrade connection: container not found ("{slot.spec.name}")')
@@ -117,7 +117,7 @@ class PodApi:
         options, command = CommandOptions.of(query), list(query.get("command", ()))
         if not command:
             raise StatusError.bad_request("you must specify at least one command for the container")
-        identifier = self._running(query, "exec")
+        identifier = self._running(query)
 
         async def start() -> Stream:
             try:
@@ -129,7 +129,7 @@ class PodApi:
 
     async def _attach(self, query: Query, headers: Mapping[str, str], stream: NodeStream) -> None:
         options = CommandOptions.of(query)
-        identifier = self._running(query, "attach")
+        identifier = self._running(query)
 
         async def start() -> Stream:
             try:
@@ -140,7 +140,7 @@ class PodApi:
         await remote_command.serve(headers, options, stream.upgrade, start)
 
     async def _log(self, query: Query, stream: NodeStream) -> None:
-        slot = self._slot(query, verb="log")
+        slot = self._slot(query)
         options = self._log_options(query)
         view = slot.view
         where = f'container "{slot.spec.name}" in pod "{self._name}"'

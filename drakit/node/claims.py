@@ -88,9 +88,6 @@ class Claims:
         finally:
             self._metrics.operations.observe(self._clock.monotonic() - start, "UnprepareResources", str(failed).lower())
 
-    def uses_claims(self, pod_uid: str) -> bool:
-        return bool(self._store.of_pod(pod_uid))
-
     def cdi_ids(self, pod: Pod, container: Container) -> list[str]:
         """What goes into the container's CDI_devices."""
         assert pod.metadata is not None

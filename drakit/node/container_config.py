@@ -30,7 +30,7 @@ def container_log(logs: Path, pod: Pod, container: str, attempt: int) -> Path:
     return pod_log_directory(logs, pod) / files.component(container, "container name") / f"{attempt}.log"
 
 
-def sandbox_config(pod: Pod, attempt: int, logs: Path, handler: str = "") -> SandboxConfig:
+def sandbox_config(pod: Pod, attempt: int, logs: Path) -> SandboxConfig:
     assert pod.metadata is not None
     assert pod.spec is not None
     meta = pod.metadata
@@ -41,11 +41,9 @@ def sandbox_config(pod: Pod, attempt: int, logs: Path, handler: str = "") -> San
         uid=files.component(meta.uid or "", "pod UID"),
         attempt=attempt,
         hostname=(pod.spec.hostname or meta.name or "")[:63].rstrip("-."),
-        host_network=bool(pod.spec.hostNetwork),
         log_directory=str(pod_log_directory(logs, pod)),
         labels={**(meta.labels or {}), **dict(zip(_LABELS, values, strict=True))},
         annotations=dict(meta.annotations or {}),
-        runtime_handler=handler,
     )
 
 

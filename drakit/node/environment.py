@@ -18,7 +18,6 @@ __all__ = ["PodFacts", "environment", "expand", "field_value", "resource_value"]
 
 _REFERENCE = re.compile(r"\$(?:\$|\(([-._a-zA-Z0-9]+)\))")
 _KEYED = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]\Z")
-_DEFAULT_DIVISOR = {"limits.cpu": "1", "requests.cpu": "1"}
 
 
 @dataclass(frozen=True)

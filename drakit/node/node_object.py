@@ -32,14 +32,14 @@ NOTES_ANNOTATION = "drakit.dev/runtime-notes"
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
-def machine_resources(root: Path, pods: int = 110) -> dict[str, str]:
+def machine_resources(root: Path) -> dict[str, str]:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     disk = shutil.disk_usage(root).total
     return {
         "cpu": str(os.cpu_count() or 1),
         "memory": f"{memory // 1024}Ki",
         "ephemeral-storage": f"{disk // 1024}Ki",
-        "pods": str(pods),
+        "pods": "110",
     }
 
 
@@ -194,14 +194,11 @@ class NodeObject:
 class SliceWiper:
     """Removes the slices of drivers that went away, as the kubelet does: nobody could prepare their devices any more."""
 
-    def __init__(
-        self, client: Client, node_name: str, plugins: Plugins, clock: Clock, delay: float = WIPE_DELAY
-    ) -> None:
+    def __init__(self, client: Client, node_name: str, plugins: Plugins, clock: Clock) -> None:
         self._client = client
         self._node = node_name
         self._plugins = plugins
         self._clock = clock
-        self._delay = delay
 
     async def at_start(self) -> None:
         await self._wipe("")
@@ -216,7 +213,7 @@ class SliceWiper:
             for driver in sorted(known):
                 if self._plugins.connected(driver):
                     missing.pop(driver, None)
-                elif now - missing.setdefault(driver, now) >= self._delay:
+                elif now - missing.setdefault(driver, now) >= WIPE_DELAY:
                     try:
                         await self._wipe(driver)
                         known.discard(driver)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lightkube.models.core_v1 import Container, Pod, PodResourceClaim
@@ -119,9 +119,3 @@ def _nonzero(requests: dict[str, str]) -> set[str]:
 
 def resource_health_name(entry: str, request: str) -> str:
     return f"claim:{entry}/{request}" if request else f"claim:{entry}"
-
-
-def all_containers(pod: Pod) -> Iterable[Container]:
-    assert pod.spec is not None
-    yield from pod.spec.initContainers or ()
-    yield from pod.spec.containers or ()

@@ -45,12 +45,10 @@ class CommandOptions:
         return options
 
 
-def exit_status(code: int, message: str = "") -> dict[str, Any]:
+def exit_status(code: int) -> dict[str, Any]:
     """The Status on the error channel, from which the client takes its exit code."""
-    if code == 0 and not message:
+    if code == 0:
         return {"metadata": {}, "status": "Success"}
-    if message:
-        return {"metadata": {}, "status": "Failure", "reason": "InternalError", "message": message, "code": 500}
     return {
         "metadata": {},
         "status": "Failure",

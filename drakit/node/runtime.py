@@ -73,11 +73,9 @@ class SandboxConfig:
     uid: str
     attempt: int = 0
     hostname: str = ""
-    host_network: bool = False
     log_directory: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    runtime_handler: str = ""
 
 
 @dataclass(frozen=True)
@@ -99,7 +97,6 @@ class ContainerConfig:
     stdin_once: bool = False
     tty: bool = False
     annotations: Mapping[str, str] = field(default_factory=dict)
-    restart_policy_always: bool = False
 
 
 @dataclass

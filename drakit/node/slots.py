@@ -62,7 +62,6 @@ class Slot:
         self._wake = wake
         self._backoff = 0.0
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._restart_because = ""
         self.retry_at = 0.0  # monotonic: not before
         self.stopping = False
 

@@ -112,7 +112,9 @@ def test_every_served_type_resolves_and_has_the_fields_that_lightkube_has() -> N
     for name in seen:
         module, _, cls = name.partition(".")
         model = getattr(importlib.import_module(f"lightkube.models.{module}"), cls)
-        assert schema.named(name).fields.keys() == {field.rstrip("_") for field in getattr(model, "__annotations__", ())}, name
+        assert schema.named(name).fields.keys() == {
+            field.rstrip("_") for field in getattr(model, "__annotations__", ())
+        }, name
 
 
 # OpenAPI

@@ -18,8 +18,8 @@ def _deprecated(version: str, kind: str, since: str, until: str) -> str:
     return f"{GROUP}/{version} {kind} is deprecated in {since}+, unavailable in {until}+"
 
 
-def _v1(model: type, gates: tuple[str, ...] = ()) -> Version:
-    return Version("v1", model, gates=_DRA + gates)
+def _v1(model: type) -> Version:
+    return Version("v1", model, gates=_DRA)
 
 
 def _v1beta2(model: type) -> Version:

@@ -43,7 +43,7 @@ def bind(ctx: Context, call: Call) -> Answer:
     target = binding.get("target")
     node = str(target.get("name") or "") if isinstance(target, dict) else ""
     kind = str(target.get("kind") or "") if isinstance(target, dict) else ""
-    _check_target(call, kind, node)
+    _check_target(kind, node)
     pod = live_pod(ctx, call)
     attributes = admission_attributes(call, "CREATE", binding, pod.obj, dry_run=dry_run)
     ctx.admit(attributes)
@@ -55,7 +55,7 @@ def bind(ctx: Context, call: Call) -> Answer:
     return Answer(201, value=SUCCESS, version=answer.version)
 
 
-def _check_target(call: Call, kind: str, node: str) -> None:
+def _check_target(kind: str, node: str) -> None:
     errors = []
     if kind not in ("", "Node"):
         errors.append(FieldError.not_supported("target.kind", kind, ("Node", "<empty>")))

@@ -39,7 +39,7 @@ ENDPOINTS = ("/run/containerd/containerd.sock", "/run/crio/crio.sock", "/var/run
 _NODE = 2  # NamespaceMode
 _STATES = {0: CREATED, 1: RUNNING, 2: EXITED}
 _POLL = 0.25
-_OWNER = "dev.drakit.node"
+_OWNED = {"dev.drakit.node": "drakit"}  # the label of our sandboxes
 _TIMEOUT = 120.0
 
 
@@ -67,11 +67,10 @@ def _exists(path: str) -> bool:
 class CriRuntime:
     name = "cri"
 
-    def __init__(self, endpoint: str, *, cdi: CdiCache, cdi_mode: str = "agent", owner: str = "drakit") -> None:
+    def __init__(self, endpoint: str, *, cdi: CdiCache, cdi_mode: str = "agent") -> None:
         self._endpoint = endpoint
         self._cdi = cdi
         self._cdi_mode = cdi_mode
-        self._owner = owner  # several agents may share one containerd: each sees its own sandboxes
         self._channel: grpc.aio.Channel | None = None
         self._runtime_cdi = False
         self._notes: list[str] = []
@@ -122,7 +121,7 @@ class CriRuntime:
             raise RuntimeFailure(f"{error.details()}") from error
 
     async def pods(self) -> list[PodRecord]:
-        selector = CRI.PodSandboxFilter(label_selector={_OWNER: self._owner})
+        selector = CRI.PodSandboxFilter(label_selector=_OWNED)
         found = []
         for item in (await self._call("ListPodSandbox", filter=selector)).items:
             meta = item.metadata
@@ -148,7 +147,7 @@ class CriRuntime:
                 service="ImageService",
                 deadline=600,
                 image=spec,
-                sandbox_config=_sandbox(sandbox, self._owner),
+                sandbox_config=_sandbox(sandbox),
             )
         except (RuntimeFailure, TimeoutError) as error:
             if present.HasField("image"):
@@ -157,9 +156,7 @@ class CriRuntime:
         return pulled.image_ref, True
 
     async def run_sandbox(self, config: SandboxConfig) -> tuple[str, str]:
-        made = await self._call(
-            "RunPodSandbox", config=_sandbox(config, self._owner), runtime_handler=config.runtime_handler
-        )
+        made = await self._call("RunPodSandbox", config=_sandbox(config))
         return made.pod_sandbox_id, ""
 
     async def stop_sandbox(self, sandbox_id: str) -> None:
@@ -186,7 +183,7 @@ class CriRuntime:
                 )
         os.makedirs(os.path.dirname(config.log_path), mode=0o755, exist_ok=True)
         made = await self._call(
-            "CreateContainer", pod_sandbox_id=sandbox_id, config=message, sandbox_config=_sandbox(sandbox, self._owner)
+            "CreateContainer", pod_sandbox_id=sandbox_id, config=message, sandbox_config=_sandbox(sandbox)
         )
         return str(made.container_id)
 
@@ -253,7 +250,7 @@ def _cdi_enabled(config: str) -> bool:
     return bool(value.get("enableCDI") or value.get("enable_cdi"))
 
 
-def _sandbox(config: SandboxConfig, owner: str) -> Any:
+def _sandbox(config: SandboxConfig) -> Any:
     namespaces = CRI.NamespaceOption(network=_NODE)
     linux = CRI.LinuxPodSandboxConfig(security_context=CRI.LinuxSandboxSecurityContext(namespace_options=namespaces))
     metadata = CRI.PodSandboxMetadata(
@@ -263,7 +260,7 @@ def _sandbox(config: SandboxConfig, owner: str) -> Any:
         metadata=metadata,
         hostname="",  # with the node's network the hostname is the node's
         log_directory=config.log_directory,
-        labels={**config.labels, _OWNER: owner},
+        labels={**config.labels, **_OWNED},
         annotations=dict(config.annotations),
         linux=linux,
     )

@@ -34,9 +34,9 @@ def find() -> str:
 class OciRuntime(LocalRuntime):
     name = "oci"
 
-    def __init__(self, root: Path, *, cdi: CdiCache, images: Path | None = None, runc: str = "") -> None:
+    def __init__(self, root: Path, *, cdi: CdiCache, images: Path | None = None) -> None:
         super().__init__(root, cdi=cdi, images=images)
-        self._runc = runc or find()
+        self._runc = find()
         self._state = root / "runc"
 
     async def start(self) -> None:
