@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["FieldError", "StatusError", "at", "go_quote", "index", "key"]
+__all__ = ["GO_ESCAPES", "FieldError", "StatusError", "at", "go_quote", "index", "key"]
 
 REQUIRED = "FieldValueRequired"
 INVALID = "FieldValueInvalid"
@@ -27,9 +27,7 @@ FORBIDDEN = "FieldValueForbidden"
 TOO_LONG = "FieldValueTooLong"
 TOO_SHORT = "FieldValueTooShort"
 TOO_MANY = "FieldValueTooMany"
-TOO_FEW = "FieldValueTooFew"
 NOT_FOUND = "FieldValueNotFound"
-TYPE_INVALID = "FieldValueTypeInvalid"
 INTERNAL = "InternalError"
 
 _TITLES = {
@@ -41,9 +39,7 @@ _TITLES = {
     TOO_LONG: "Too long",
     TOO_SHORT: "Too short",
     TOO_MANY: "Too many",
-    TOO_FEW: "Too few",
     NOT_FOUND: "Not found",
-    TYPE_INVALID: "Invalid value",
     INTERNAL: "Internal error",
 }
 _WITHOUT_VALUE = frozenset({REQUIRED, FORBIDDEN, TOO_LONG, TOO_SHORT, INTERNAL})
@@ -56,7 +52,7 @@ class _Omitted:
 
 OMITTED: Any = _Omitted()
 
-_GO_ESCAPES = {
+GO_ESCAPES = {
     "\a": "\\a",
     "\b": "\\b",
     "\f": "\\f",
@@ -77,8 +73,8 @@ def go_quote(text: str) -> str:
 
 
 def _quote_char(char: str) -> str:
-    if char in _GO_ESCAPES:
-        return _GO_ESCAPES[char]
+    if char in GO_ESCAPES:
+        return GO_ESCAPES[char]
     if char.isprintable():
         return char
     code = ord(char)

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from drakit.api import types
 from drakit.api.kind import Kind
 
-__all__ = ["Node", "docs", "named", "of", "openapi_name", "root"]
+__all__ = ["Node", "child_of", "docs", "named", "of", "openapi_name", "root"]
 
 NodeType = Literal["struct", "list", "map", "scalar", "any"]
 ScalarType = Literal[
@@ -104,6 +104,15 @@ def _model(name: str) -> type:
     module, _, cls = name.partition(".")
     model: type = getattr(importlib.import_module(f"lightkube.models.{module}"), cls)
     return model
+
+
+def child_of(node: Node | None, name: str) -> Node | None:
+    """What a struct or map holds under a name; None where that is not known."""
+    if node is None:
+        return None
+    if node.type == "struct":
+        return node.fields.get(name)
+    return node.element if node.type == "map" else None
 
 
 def openapi_name(name: str) -> str:

@@ -221,6 +221,16 @@ def selector_text(selector: Mapping[str, Any] | None) -> str:
     return ",".join(text for _, text in sorted(terms, key=lambda term: term[0]))
 
 
+def go_selector_text(selector: Mapping[str, Any]) -> str:
+    """A plain LabelSelector as Go prints the message, which some texts show."""
+    labels = "".join(f"{key}: {value}," for key, value in sorted((selector.get("matchLabels") or {}).items()))
+    terms = "".join(
+        f"LabelSelectorRequirement{{Key:{t['key']},Operator:{t['operator']},Values:[{' '.join(t.get('values') or ())}],}},"
+        for t in selector.get("matchExpressions") or ()
+    )
+    return f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{terms}}},}}"
+
+
 @lru_cache(maxsize=1024)
 def parse_field_selector(text: str) -> tuple[tuple[str, str, bool], ...]:
     """`metadata.name=x,status.phase!=Running` as (field, value, must be equal)."""

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from drakit.api.schema import Node
+from drakit.api.schema import Node, child_of
 from drakit.apiserver import go_text
 
 __all__ = [
@@ -131,7 +131,7 @@ def _child_of_element(node: Node | None, key: str) -> Node | None:
     if node is None:
         return None
     if key.startswith("f:"):
-        return _child(node, key[2:])
+        return child_of(node, key[2:])
     return node.element
 
 
@@ -153,14 +153,6 @@ def _readable(key: str) -> str:
 
 
 # -- walks -------------------------------------------------------------------------------------------------------------
-
-
-def _child(node: Node | None, name: str) -> Node | None:
-    if node is None:
-        return None
-    if node.type == "struct":
-        return node.fields.get(name)
-    return node.element if node.type == "map" else None
 
 
 def _is_atomic(node: Node | None) -> bool:
@@ -208,7 +200,7 @@ class _Shape:
         self._element: _Shape | None = None
 
     def field(self, name: str) -> tuple[str, _Shape | None]:
-        child = _child(self.node, name)
+        child = child_of(self.node, name)
         shape = None if child is None else _shape(child)
         if shape is not None and shape.leaf:
             shape = None
@@ -347,7 +339,7 @@ def field_set(node: Node, value: dict[str, Any]) -> FieldSet:
     """The fields that a value sets."""
     out: FieldSet = {}
     for name, item in value.items():
-        child = _child(node, name)
+        child = child_of(node, name)
         below = _value_set(child, item)
         declared = node.type == "struct" and name in node.fields
         empty = item is None or item == {}
@@ -399,7 +391,7 @@ def check(node: Node | None, value: Any, path: str = "") -> None:
     for name, item in value.items():
         if node.type == "struct" and name not in node.fields:
             raise SchemaError(f"{path}.{name}: field not declared in schema")
-        check(_child(node, name), item, f"{path}.{name}")
+        check(child_of(node, name), item, f"{path}.{name}")
 
 
 def _check_scalar(kind: str, value: Any, path: str) -> None:
@@ -436,7 +428,7 @@ def merge(node: Node | None, live: Any, config: Any) -> Any:
         return config
     out = dict(live)
     for name, value in config.items():
-        out[name] = merge(_child(node, name), live.get(name, _MISSING), value)
+        out[name] = merge(child_of(node, name), live.get(name, _MISSING), value)
     return out
 
 
@@ -510,6 +502,6 @@ def _remove(node: Node | None, value: Any, fields: FieldSet) -> Any:
         if entry is None:
             out[name] = item
         elif not _is_member(entry):
-            left = _remove(_child(node, name), item, entry)
+            left = _remove(child_of(node, name), item, entry)
             out[name] = None if left is _MISSING else left
     return out or _MISSING

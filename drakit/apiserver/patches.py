@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from drakit.api.schema import Node
+from drakit.api.schema import Node, child_of
 from drakit.api.wire import same
 
 __all__ = ["PatchError", "json_patch", "merge_patch", "strategic_patch"]
@@ -165,14 +165,6 @@ def strategic_patch(target: dict[str, Any], patch: dict[str, Any], schema: Node 
     return _merge_map(target, patch, schema)
 
 
-def _child(schema: Node | None, name: str) -> Node | None:
-    if schema is None:
-        return None
-    if schema.type == "struct":
-        return schema.fields.get(name)
-    return schema.element if schema.type == "map" else None
-
-
 def _merge_map(original: dict[str, Any], patch: dict[str, Any], schema: Node | None) -> dict[str, Any]:
     directive = patch.get(_PATCH)
     if directive == "replace":
@@ -193,7 +185,7 @@ def _merge_map(original: dict[str, Any], patch: dict[str, Any], schema: Node | N
         if name.startswith(_ORDER):
             field = name.removeprefix(_ORDER)
             ordered.add(field)
-            _merge_ordered(result, patch, field, order, _child(schema, field))
+            _merge_ordered(result, patch, field, order, child_of(schema, field))
     for name, value in patch.items():
         if name in (_PATCH, _RETAIN) or name.startswith(_ORDER) or name in ordered:
             continue
@@ -204,7 +196,7 @@ def _merge_map(original: dict[str, Any], patch: dict[str, Any], schema: Node | N
         elif value is None:
             result.pop(name, None)
         else:
-            result[name] = _merge_value(result.get(name, _MISSING), value, _child(schema, name))
+            result[name] = _merge_value(result.get(name, _MISSING), value, child_of(schema, name))
     return result
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from drakit.api.selectors import selector_text
+from drakit.api.selectors import go_selector_text, selector_text
 
 __all__ = ["PRINTERS", "age", "human_duration", "pod_conditions"]
 
@@ -518,20 +518,10 @@ def _policy_binding(obj: Plain, now: datetime) -> Row:
     if ref.get("name"):
         text = f"{ref.get('namespace') or '*'}/{ref['name']}"
     elif ref.get("selector") is not None:
-        text = _go_selector(ref["selector"])
+        text = go_selector_text(ref["selector"])
     else:
         text = "<unset>"
     return [_name(obj), _spec(obj).get("policyName", ""), text, _created(obj, now)]
-
-
-def _go_selector(selector: Plain) -> str:
-    """A selector as Go prints the message, which is what Kubernetes shows in this one column."""
-    labels = "".join(f"{key}: {value}," for key, value in sorted((selector.get("matchLabels") or {}).items()))
-    terms = "".join(
-        f"LabelSelectorRequirement{{Key:{t['key']},Operator:{t['operator']},Values:[{' '.join(t.get('values') or ())}],}},"
-        for t in selector.get("matchExpressions") or ()
-    )
-    return f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{terms}}},}}"
 
 
 def _scale(obj: Plain, now: datetime) -> Row:

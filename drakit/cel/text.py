@@ -14,7 +14,7 @@ from typing import Any
 from drakit.cel.values import INT_MAX, INT_MIN, METER, Duration, Fault, Key, Optional, Timestamp, TypeValue, UInt
 
 __all__ = [
-    "go_double", "go_fixed", "go_quote", "go_value", "parse_bool", "parse_double", "parse_duration", "parse_int", "parse_timestamp",
+    "go_double", "go_fixed", "go_value", "parse_bool", "parse_double", "parse_duration", "parse_int", "parse_timestamp",
     "show_duration", "show_timestamp",
 ]  # fmt: skip
 
@@ -58,37 +58,6 @@ def go_fixed(value: float) -> str:
         return "+Inf" if value > 0 else "-Inf"
     text = format(Decimal(repr(value)), "f")
     return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-_QUOTED = {
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\v": "\\v",
-    '"': '\\"',
-    "\\": "\\\\",
-}
-
-
-def go_quote(value: str) -> str:
-    """%q: a double-quoted Go string."""
-    out = ['"']
-    for ch in value:
-        if ch in _QUOTED:
-            out.append(_QUOTED[ch])
-        elif ch.isprintable():
-            out.append(ch)
-        elif ch < "\x80":
-            out.append(f"\\x{ord(ch):02x}")
-        elif ord(ch) < 0x10000:
-            out.append(f"\\u{ord(ch):04x}")
-        else:
-            out.append(f"\\U{ord(ch):08x}")
-    out.append('"')
-    return "".join(out)
 
 
 def go_value(value: Any) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from drakit.api.errors import go_quote
 from drakit.cel.macros import ACCUMULATOR
 from drakit.cel.syntax import Call, Comprehension, Ident, ListNode, Literal, MapNode, Node, Select, Struct
-from drakit.cel.text import go_double, go_quote
+from drakit.cel.text import go_double
 from drakit.cel.values import UInt
 
 __all__ = ["unparse"]

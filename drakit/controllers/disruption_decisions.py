@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from drakit.api.selectors import from_label_selector
+from drakit.api.selectors import from_label_selector, go_selector_text
 from drakit.controllers.objects import (
     Plain,
     condition,
@@ -190,23 +190,9 @@ def failed_status(budget: Plain, message: str, now: datetime) -> Plain:
 def unmanaged(budget: Plain) -> str:
     """What to tell when a share is asked for and some pods belong to no workload."""
     return (
-        f"Pods selected by this PodDisruptionBudget (selector: {_selector_text(spec(budget).get('selector') or {})}) were found "
+        f"Pods selected by this PodDisruptionBudget (selector: {go_selector_text(spec(budget).get('selector') or {})}) were found "
         "to be unmanaged. As a result, the status of the PDB cannot be calculated correctly, which may result in undefined "
         'behavior. To account for these pods please set ".spec.minAvailable" field of the PDB to an integer value.'
-    )
-
-
-def _selector_text(selector: Plain) -> str:
-    """As Go prints a LabelSelector."""
-    pairs = "".join(f"{key}: {value}," for key, value in sorted((selector.get("matchLabels") or {}).items()))
-    entries = "".join(
-        f"LabelSelectorRequirement{{Key:{entry['key']},Operator:{entry['operator']},"
-        f"Values:[{' '.join(entry.get('values') or ())}],}},"
-        for entry in selector.get("matchExpressions") or ()
-    )
-    return (
-        f"&LabelSelector{{MatchLabels:map[string]string{{{pairs}}},"
-        f"MatchExpressions:[]LabelSelectorRequirement{{{entries}}},}}"
     )
 
 

@@ -11,7 +11,7 @@ from lightkube.models.core_v1 import Container, Pod
 
 from drakit.node.runtime import EXITED, RUNNING, ContainerStatus
 
-__all__ = ["ContainerView", "build", "condition", "is_sidecar", "phase", "should_restart", "timestamp"]
+__all__ = ["ContainerView", "build", "condition", "go_duration", "is_sidecar", "phase", "should_restart", "timestamp"]
 
 Plain = dict[str, Any]
 
@@ -96,6 +96,12 @@ def phase(
     if terminal or stopped == final:
         return "Succeeded" if stopped == succeeded else "Failed"
     return "Running"
+
+
+def go_duration(seconds: float) -> str:
+    """As Go prints it: 10s, 1m20s."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
 
 
 def timestamp(seconds: float) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from lightkube.models.core_v1 import Container, Pod
 
 from drakit.node import pod_status
-from drakit.node.pod_status import ContainerView, should_restart
+from drakit.node.pod_status import ContainerView, go_duration, should_restart
 from drakit.node.runtime import EXITED, RUNNING, ContainerStatus
 
 __all__ = ["Step", "address", "finished", "killed", "next_step", "restarted", "started"]
@@ -77,7 +77,7 @@ def finished(pod: Pod, now: float) -> Plain:
         seconds = _back_off(ended)
         if not seconds:
             return _running(pod, container, ended.attempt + 1, now, last=ended)
-        text = f"back-off {_duration(seconds)} restarting failed container={container.name} pod={_where(pod)}"
+        text = f"back-off {go_duration(seconds)} restarting failed container={container.name} pod={_where(pod)}"
         return ContainerView(container, ended, waiting_reason="CrashLoopBackOff", waiting_message=text)
 
     over = not any(should_restart(pod, container, code) for container in pod.spec.containers)
@@ -194,12 +194,6 @@ def _back_off(ended: ContainerStatus) -> float:
     if not ended.attempt or ended.finished_at - ended.started_at > FORGIVEN_AFTER:
         return 0.0
     return float(min(FIRST_BACK_OFF * 2 ** min(ended.attempt - 1, 10), LAST_BACK_OFF))
-
-
-def _duration(seconds: float) -> str:
-    """As Go prints it."""
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
 
 
 def _where(pod: Pod) -> str:

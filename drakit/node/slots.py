@@ -21,7 +21,7 @@ from drakit.node.errors import NodeError, RuntimeFailure
 from drakit.node.lifecycle import run_hook
 from drakit.node.logs import tail
 from drakit.node.objects import Objects
-from drakit.node.pod_status import ContainerView
+from drakit.node.pod_status import ContainerView, go_duration
 from drakit.node.probes import Prober
 from drakit.node.runtime import EXITED, RUNNING, ContainerStatus, Runtime, SandboxConfig
 from drakit.node.volumes import Volumes
@@ -304,7 +304,7 @@ class Slot:
                 where = f"{pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})"
                 self.view.waiting_reason = "CrashLoopBackOff"
                 self.view.waiting_message = (
-                    f"back-off {_duration(wait)} restarting failed container={self.spec.name} pod={where}"
+                    f"back-off {go_duration(wait)} restarting failed container={self.spec.name} pod={where}"
                 )
                 self.event(
                     pod, "Warning", "BackOff", f"Back-off restarting failed container {self.spec.name} in pod {where}"
@@ -348,9 +348,3 @@ class Slot:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
-def _duration(seconds: float) -> str:
-    """Go's form: 10s, 1m20s."""
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes}m{rest}s" if minutes else f"{rest}s"

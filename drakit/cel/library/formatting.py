@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from drakit.api.errors import go_quote
 from drakit.cel import operators as op
 from drakit.cel.functions import Function, function, overload
-from drakit.cel.text import go_quote
 from drakit.cel.values import MAX_TEXT, METER, Duration, Fault, Timestamp, TypeValue, UInt, keys, type_name
 
 __all__ = ["FUNCTIONS", "ClauseError", "clauses"]

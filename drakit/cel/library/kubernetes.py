@@ -11,12 +11,13 @@ from functools import lru_cache, total_ordering
 from typing import Any, ClassVar
 
 from drakit.api import formats
+from drakit.api.errors import go_quote
 from drakit.api.quantity import DECIMAL_EXPONENT, Quantity, QuantityError
 from drakit.cel import regex
 from drakit.cel.functions import CLASSES, Function, function, overload
 from drakit.cel.library.network import ParseError
 from drakit.cel.library.urls import parse_request_uri
-from drakit.cel.text import go_quote, parse_timestamp
+from drakit.cel.text import parse_timestamp
 from drakit.cel.values import INT_MIN, NONE, Fault, Optional, refusing_equality
 
 __all__ = [

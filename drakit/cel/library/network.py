@@ -6,8 +6,8 @@ import math
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, ClassVar
 
+from drakit.api.errors import go_quote
 from drakit.cel.functions import CLASSES, Function, function, overload
-from drakit.cel.text import go_quote
 from drakit.cel.values import Fault, no_overload, refusing_equality
 
 __all__ = ["CIDR", "FUNCTIONS", "IP", "ParseError", "parse_address"]

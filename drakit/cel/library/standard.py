@@ -7,11 +7,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from drakit.api.errors import go_quote
 from drakit.cel import operators as op
 from drakit.cel import regex
 from drakit.cel import types as t
 from drakit.cel.functions import Function, Singleton, function, overload
-from drakit.cel.text import go_quote, parse_int
+from drakit.cel.text import parse_int
 from drakit.cel.values import Duration, Fault, Timestamp, UInt, contains, no_overload, size
 
 __all__ = ["CONSTANTS", "FUNCTIONS", "IDENTS"]

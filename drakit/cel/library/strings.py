@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from drakit.api.errors import GO_ESCAPES
 from drakit.cel.functions import Function, function, overload
 from drakit.cel.values import MAX_TEXT, Fault, show
 
@@ -96,19 +97,7 @@ def _join(values: list[Any], separator: str = "") -> str:
     return separator.join(values)
 
 
-_QUOTED = str.maketrans(
-    {
-        "\a": "\\a",
-        "\b": "\\b",
-        "\f": "\\f",
-        "\n": "\\n",
-        "\r": "\\r",
-        "\t": "\\t",
-        "\v": "\\v",
-        "\\": "\\\\",
-        '"': '\\"',
-    }
-)
+_QUOTED = str.maketrans(GO_ESCAPES)
 
 FUNCTIONS: list[Function] = [
     function("charAt", overload("string_char_at_int", "string.(int) -> string", _char_at)),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any, ClassVar
 
+from drakit.api.errors import go_quote
 from drakit.cel.functions import CLASSES, Function, function, overload
 from drakit.cel.library.network import ParseError, parse_address
-from drakit.cel.text import go_quote
 from drakit.cel.values import Fault, refusing_equality
 
 __all__ = ["FUNCTIONS", "URL", "parse_request_uri"]
