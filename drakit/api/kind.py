@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from functools import lru_cache
+from datetime import datetime
 from typing import Any, Protocol
 
 from drakit.api.errors import FieldError
 from drakit.api.gates import FeatureGates
+from drakit.api.times import timestamp
 
 __all__ = [
     "ALL_VERBS",
@@ -27,7 +27,6 @@ __all__ = [
     "Version",
     "WriteContext",
     "text_at",
-    "timestamp",
 ]
 
 Object = dict[str, Any]
@@ -75,16 +74,6 @@ class NoExpressions:
 
     def check_derived(self, expression: str, *, stored: bool, gates: FeatureGates) -> ExpressionCheck:
         return _Good()
-
-
-def timestamp(now: datetime) -> str:
-    """A time (UTC) as objects state it, to the second."""
-    return _second(int(now.timestamp()))
-
-
-@lru_cache(maxsize=16)  # many writes fall into one second
-def _second(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from drakit.api import registry, strategy
 from drakit.api.errors import FieldError, StatusError
 from drakit.api.gates import FeatureGates
-from drakit.api.kind import ExpressionChecker, Kind, NoExpressions, WriteContext, timestamp
+from drakit.api.kind import ExpressionChecker, Kind, NoExpressions, WriteContext
 from drakit.apiserver import random_names
 from drakit.apiserver.auth import Admission, AdmissionAttributes, Authorizer, Hooks, hooks
 from drakit.apiserver.call import Call
@@ -20,7 +20,7 @@ from drakit.apiserver.routes import Routes
 from drakit.apiserver.store import Collection, Store
 from drakit.clock import Clock, SystemClock
 
-__all__ = ["Context", "timestamp", "zero_object"]
+__all__ = ["Context", "zero_object"]
 
 Plain = dict[str, Any]
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from drakit.api.errors import FieldError, StatusError
+from drakit.api.times import at_second, timestamp
 from drakit.apiserver.auth import Attributes, Authorizer, UserInfo
 from drakit.apiserver.authn import TokenAuthenticator
 from drakit.apiserver.rbac import Rbac
@@ -32,8 +33,7 @@ def _answer(api_version: str, kind: str, body: Mapping[str, Any], **fields: Any)
 
 
 def self_subject_review(user: UserInfo, now: datetime) -> Plain:
-    stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
-    body = {"metadata": {"creationTimestamp": stamp}}
+    body = {"metadata": {"creationTimestamp": timestamp(now)}}
     return _answer(_AUTHENTICATION, "SelfSubjectReview", body, status={"userInfo": user_info(user)})
 
 
@@ -196,12 +196,10 @@ def token_request(
         node=_bound(node),
         secret=_bound(secret),
     )
-    expires = datetime.fromtimestamp(token.expires, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     spec["boundObjectRef"] = spec.get("boundObjectRef")
-    stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     named = {"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"]}
-    named["creationTimestamp"] = stamp
-    status = {"token": signer.issue(token, now=now), "expirationTimestamp": expires}
+    named["creationTimestamp"] = at_second(int(now))
+    status = {"token": signer.issue(token, now=now), "expirationTimestamp": at_second(int(token.expires))}
     return _answer(_AUTHENTICATION, "TokenRequest", {"metadata": named}, spec=spec, status=status)
 
 

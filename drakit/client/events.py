@@ -12,10 +12,10 @@ import asyncio
 import logging
 from collections import OrderedDict, deque
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Generic, Literal, TypeVar
 
 from drakit.api.errors import StatusError
+from drakit.api.times import micro_timestamp, timestamp
 from drakit.client.client import Client
 from drakit.client.resources import Resource, resource_of
 from drakit.client.transport import Plain
@@ -149,7 +149,7 @@ class EventRecorder:
             similar.messages.discard(message)  # those that came first go on counting for themselves
             key, reporter = alike, ""  # one event stands for all others
             message = f"(combined from similar events): {message}"
-        stamp = _seconds(self._clock.now())
+        stamp = timestamp(self._clock.now())
         known = self._written.get(key)
         if known is not None and now - known.at <= _SIMILAR_WINDOW * 6:
             known.count += 1
@@ -171,7 +171,7 @@ class EventRecorder:
             reference.get("kind"), reference.get("namespace"), reference.get("name"), reference.get("uid"), type, reason, action,
             other and (other.get("kind"), other.get("name"), other.get("uid")),
         )  # fmt: skip
-        stamp = _micros(self._clock.now())
+        stamp = micro_timestamp(self._clock.now())
         known = self._written.get(key)
         if known is not None and now - known.at <= _SERIES_END:
             known.count += 1
@@ -254,11 +254,3 @@ class EventRecorder:
             entry.at = float("-inf")  # the next repeat starts a new event
             entry.change = None
             log.debug("event about %s not written: %s", entry.name, error)
-
-
-def _seconds(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _micros(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

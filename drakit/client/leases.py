@@ -10,9 +10,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import datetime
 
 from drakit.api.errors import StatusError
+from drakit.api.times import micro_timestamp
 from drakit.client.client import Client
 from drakit.client.resources import Resource
 from drakit.client.transport import Plain
@@ -93,7 +93,7 @@ class _Elector:
         """Let the next one start at once instead of after the lease's duration."""
         if self._lost or self._seen is None or self._seen["spec"].get("holderIdentity") != self._identity:
             return
-        now = _micros(self._clock.now())
+        now = micro_timestamp(self._clock.now())
         spec = {
             **self._seen["spec"],
             "holderIdentity": "",
@@ -152,7 +152,7 @@ class _Elector:
         self._seen, self._seen_at = lease, self._clock.monotonic()
 
     def _record(self, before: Plain) -> Plain:
-        now = _micros(self._clock.now())
+        now = micro_timestamp(self._clock.now())
         ours = before.get("holderIdentity") == self._identity
         return {
             "holderIdentity": self._identity,
@@ -161,7 +161,3 @@ class _Elector:
             "renewTime": now,
             "leaseTransitions": int(before.get("leaseTransitions") or 0) + (0 if ours or not before else 1),
         }
-
-
-def _micros(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

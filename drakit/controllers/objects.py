@@ -7,9 +7,10 @@ not know must survive that.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
+from drakit.api.times import timestamp
 from drakit.client import Plain, key_of
 
 __all__ = [
@@ -110,7 +111,7 @@ def controller_reference(owner: Plain) -> Plain:
 
 
 def format_time(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return timestamp(moment)
 
 
 def parse_time(text: str) -> datetime:

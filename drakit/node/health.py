@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from drakit.api.times import at_second
 from drakit.clock import Clock
 from drakit.driver import files
 
@@ -109,7 +109,7 @@ class HealthStore:
             "PoolName": pool,
             "DeviceName": name,
             "Health": health.status,
-            "LastUpdated": datetime.fromtimestamp(health.reported, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "LastUpdated": at_second(int(health.reported)),
             "HealthCheckTimeout": int(health.timeout * 1e9),
             "Message": health.message,
         }

@@ -16,6 +16,7 @@ from lightkube.models.core_v1 import Node
 from lightkube.models.resource_v1 import ResourceSlice
 
 from drakit.api.errors import StatusError
+from drakit.api.times import micro_timestamp, timestamp
 from drakit.client import Client
 from drakit.clock import Clock
 from drakit.node.plugins import Plugins
@@ -116,7 +117,7 @@ class NodeObject:
         )
 
     def status(self, *, ready: bool) -> dict[str, Any]:
-        now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = timestamp(self._clock.now())
 
         def condition(kind: str, value: bool, reason: str, message: str) -> dict[str, Any]:
             return {
@@ -169,7 +170,7 @@ class NodeObject:
             await self._clock.sleep(LEASE_INTERVAL)
 
     async def _renew(self) -> None:
-        renewed = self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        renewed = micro_timestamp(self._clock.now())
         spec = {"holderIdentity": self.name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": renewed}
         try:
             await self._client.patch(Lease, self.name, {"spec": spec}, namespace=LEASE_NAMESPACE)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from lightkube.models.core_v1 import Container, Pod
 
+from drakit.api.times import at_second
 from drakit.node.runtime import EXITED, RUNNING, ContainerStatus
 
 __all__ = ["ContainerView", "build", "condition", "go_duration", "is_sidecar", "phase", "should_restart", "timestamp"]
@@ -105,7 +105,7 @@ def go_duration(seconds: float) -> str:
 
 
 def timestamp(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return at_second(int(seconds))
 
 
 def condition(kind: str, value: bool, *, reason: str = "", message: str = "") -> Plain:

@@ -12,7 +12,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from datetime import datetime
 from functools import cache
 from heapq import heappop, heappush
 from itertools import count
@@ -23,6 +22,7 @@ from lightkube.models.core_v1 import Node, Pod
 from lightkube.models.resource_v1 import ResourceClaim
 
 from drakit.api.errors import StatusError
+from drakit.api.times import micro_timestamp, timestamp
 from drakit.client import Client, Informers, resource_of
 from drakit.client.resources import resource_of_plain
 from drakit.client.transport import Plain
@@ -149,7 +149,7 @@ class SimulatedNodes:
             return await client.get_plain(resource, body["metadata"]["name"])
 
     def _conditions(self) -> list[Plain]:
-        now = _stamp(self._clock.now())
+        now = timestamp(self._clock.now())
         healthy = [
             ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
             ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
@@ -204,7 +204,7 @@ class SimulatedNodes:
                 self._pod_seen(pod)
 
     async def _renew(self, name: str, node: Node) -> None:
-        now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        now = micro_timestamp(self._clock.now())
         assert node.metadata is not None
         owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node.metadata.uid}
         body: Plain = {
@@ -369,10 +369,6 @@ class SimulatedNodes:
 def _key(pod: Pod) -> str:
     assert pod.metadata is not None
     return f"{pod.metadata.namespace}/{pod.metadata.name}"
-
-
-def _stamp(now: datetime) -> str:
-    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _is_ready(node: Node) -> bool:

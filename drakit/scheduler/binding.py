@@ -11,12 +11,12 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from lightkube.models.core_v1 import Pod
 from lightkube.models.resource_v1 import ResourceClaim
 
 from drakit.api.errors import StatusError
+from drakit.api.times import timestamp
 from drakit.client import Client, EventRecorder
 from drakit.client.informers import Informer
 from drakit.client.resources import resource_of
@@ -62,10 +62,6 @@ class ConditionsTimeout(BindError):
     """A device was not made ready in time."""
 
     status = "timeout"
-
-
-def timestamp(now: datetime) -> str:
-    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @dataclass(slots=True, eq=False)

@@ -14,10 +14,10 @@ from typing import Any
 from lightkube.models.core_v1 import Pod
 
 from drakit.api.errors import StatusError
+from drakit.api.times import timestamp
 from drakit.client import Client, EventRecorder, resource_of
 from drakit.client.transport import Plain
 from drakit.clock import Clock
-from drakit.scheduler.binding import timestamp
 from drakit.scheduler.outcome import truncate
 from drakit.scheduler.pods import PodInfo
 

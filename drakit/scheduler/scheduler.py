@@ -20,10 +20,11 @@ from lightkube.models.scheduling_v1beta1 import PodGroup
 
 from drakit.api.errors import StatusError
 from drakit.api.gates import FeatureGates
+from drakit.api.times import timestamp
 from drakit.client import Client, EventRecorder, Informers
 from drakit.clock import Clock, SystemClock
 from drakit.scheduler import groups, hints
-from drakit.scheduler.binding import Binder, BindError, timestamp
+from drakit.scheduler.binding import Binder, BindError
 from drakit.scheduler.claims import allocation_of, key_of, reserved_for, uid_of
 from drakit.scheduler.decide import Attempt, Placement, decide
 from drakit.scheduler.metrics import ERROR, SCHEDULED, UNSCHEDULABLE, SchedulerMetrics

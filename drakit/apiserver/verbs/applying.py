@@ -13,9 +13,10 @@ from drakit.api import schema, strategy
 from drakit.api.errors import StatusError
 from drakit.api.kind import Kind
 from drakit.api.schema import Node
+from drakit.api.times import timestamp
 from drakit.apiserver import bodies, fieldsets, managed_fields
 from drakit.apiserver.call import NOTHING, Answer, Call, bool_option, field_manager
-from drakit.apiserver.context import Context, internal_without_reason, timestamp
+from drakit.apiserver.context import Context, internal_without_reason
 from drakit.apiserver.fieldsets import FieldSet
 from drakit.apiserver.managed_fields import APPLY, UPDATE, Applied, Manager, Versions
 from drakit.apiserver.stored import Stored

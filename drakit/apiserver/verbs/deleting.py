@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from drakit.api.errors import FieldError, StatusError
+from drakit.api.times import timestamp
 from drakit.apiserver.call import Answer, Call, Listing, check_dry_run
-from drakit.apiserver.context import Context, admission_attributes, timestamp
+from drakit.apiserver.context import Context, admission_attributes
 from drakit.apiserver.selection import parse_selection
 from drakit.apiserver.stored import Stored
 from drakit.apiserver.verbs.decoding import read_value

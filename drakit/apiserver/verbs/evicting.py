@@ -12,8 +12,9 @@ from typing import Any
 from drakit.api import registry
 from drakit.api.errors import StatusError
 from drakit.api.selectors import matches_label_selector
+from drakit.api.times import timestamp
 from drakit.apiserver.call import Answer, Call, check_write_options
-from drakit.apiserver.context import Context, admission_attributes, internal_without_reason, timestamp
+from drakit.apiserver.context import Context, admission_attributes, internal_without_reason
 from drakit.apiserver.stored import Stored
 from drakit.apiserver.verbs.deleting import DeleteOptions, check_preconditions, delete_stored
 from drakit.apiserver.verbs.pods import SUCCESS, live_pod, metadata_of, read_kind

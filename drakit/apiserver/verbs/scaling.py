@@ -9,9 +9,10 @@ from lightkube.models.autoscaling_v1 import Scale
 from drakit.api import wire
 from drakit.api.errors import FieldError, StatusError
 from drakit.api.selectors import selector_text
+from drakit.api.times import timestamp
 from drakit.apiserver import managed_fields, patches
 from drakit.apiserver.call import Answer, Call, check_write_options
-from drakit.apiserver.context import Context, timestamp
+from drakit.apiserver.context import Context
 from drakit.apiserver.stored import Stored
 from drakit.apiserver.verbs.decoding import media_type, read_value
 from drakit.apiserver.verbs.patching import unfit

@@ -10,9 +10,10 @@ from typing import Any
 
 from drakit.api import strategy
 from drakit.api.errors import FieldError, StatusError
+from drakit.api.times import timestamp
 from drakit.apiserver import managed_fields
 from drakit.apiserver.call import Answer, Call, check_write_options, version_number
-from drakit.apiserver.context import Context, admission_attributes, internal_without_reason, timestamp
+from drakit.apiserver.context import Context, admission_attributes, internal_without_reason
 from drakit.apiserver.store import Collection
 from drakit.apiserver.stored import Stored
 from drakit.apiserver.verbs.decoding import decode_object
