@@ -99,11 +99,13 @@ class AdmissionAttributes:
     annotations: dict[str, str] = field(default_factory=dict)  # for the audit log
 
 
-class Admission(Protocol):
-    """A plugin. Both methods raise StatusError to refuse. `admit` may replace `attributes.object` (never mutates it in place).
+class Admission:
+    """A plugin: it has `admit`, which may replace `attributes.object` (never mutates it in place), `validate`, or both. They
+    raise StatusError to refuse, and are called for writes of the forms that it concerns."""
 
-    It may also have `concerns(kind, operation, subresource)`, asked once: which of its methods (admit, validate) such a write
-    needs."""
+    def concerns(self, kind: Kind, operation: str, subresource: str) -> bool:
+        """Asked once for each form of write."""
+        return True
 
     def admit(self, attributes: AdmissionAttributes) -> None: ...
 
@@ -116,13 +118,7 @@ Hooks = tuple[tuple[Hook, ...], tuple[Hook, ...]]
 
 def hooks(plugins: Iterable[Admission], kind: Kind, operation: str, subresource: str) -> Hooks:
     """What to call for writes of this form: to fill in, and to validate."""
-    admit: list[Hook] = []
-    validate: list[Hook] = []
-    for plugin in plugins:
-        asked = getattr(plugin, "concerns", None)
-        fills, checks = (True, True) if asked is None else asked(kind, operation, subresource)
-        if fills:
-            admit.append(plugin.admit)
-        if checks:
-            validate.append(plugin.validate)
+    concerned = [plugin for plugin in plugins if plugin.concerns(kind, operation, subresource)]
+    admit = (plugin.admit for plugin in concerned if type(plugin).admit is not Admission.admit)
+    validate = (plugin.validate for plugin in concerned if type(plugin).validate is not Admission.validate)
     return tuple(admit), tuple(validate)

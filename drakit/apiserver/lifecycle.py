@@ -10,7 +10,7 @@ from typing import Any
 
 from drakit.api.errors import StatusError
 from drakit.api.registry import Kind
-from drakit.apiserver.auth import AdmissionAttributes
+from drakit.apiserver.auth import Admission, AdmissionAttributes
 from drakit.apiserver.refusals import forbidden
 
 __all__ = ["INITIAL_NAMESPACES", "NamespaceLifecycle"]
@@ -19,12 +19,12 @@ INITIAL_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system"
 _IMMORTAL = frozenset({"default", "kube-public", "kube-system"})
 
 
-class NamespaceLifecycle:
+class NamespaceLifecycle(Admission):
     def __init__(self, namespace: Callable[[str], dict[str, Any] | None]) -> None:
         self._namespace = namespace
 
-    def concerns(self, kind: Kind, operation: str, subresource: str) -> tuple[bool, bool]:
-        return operation == "CREATE" or (kind.plural == "namespaces" and not kind.group), False
+    def concerns(self, kind: Kind, operation: str, subresource: str) -> bool:
+        return operation == "CREATE" or (kind.plural == "namespaces" and not kind.group)
 
     def admit(self, attributes: AdmissionAttributes) -> None:
         request = attributes.request
@@ -43,9 +43,6 @@ class NamespaceLifecycle:
             if request.group == "authorization.k8s.io":
                 return
             raise _terminating(attributes, request.namespace)
-
-    def validate(self, attributes: AdmissionAttributes) -> None:
-        return
 
 
 def _terminating(attributes: AdmissionAttributes, namespace: str) -> StatusError:

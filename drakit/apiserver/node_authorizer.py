@@ -10,9 +10,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
-from drakit.api.kind import Kind
 from drakit.api.selectors import parse_field_selector
-from drakit.apiserver.auth import NO_OPINION, AdmissionAttributes, Attributes, Decision, UserInfo
+from drakit.apiserver.auth import NO_OPINION, Admission, AdmissionAttributes, Attributes, Decision, UserInfo
 from drakit.apiserver.rbac import Rule
 from drakit.apiserver.refusals import forbidden
 from drakit.apiserver.roles import NODE_RULES, parse_rule
@@ -224,14 +223,11 @@ class Lookup(Protocol):
     def get(self, group: str, plural: str, namespace: str, name: str) -> Plain | None: ...
 
 
-class NodeRestriction:
-    """Admission: a node writes only about itself."""
+class NodeRestriction(Admission):
+    """A node writes only about itself; said before other plugins spend work on the request."""
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
-
-    def concerns(self, kind: Kind, operation: str, subresource: str) -> tuple[bool, bool]:
-        return True, False
 
     def admit(self, attributes: AdmissionAttributes) -> None:
         node = node_of(attributes.request.user)
@@ -263,9 +259,6 @@ class NodeRestriction:
                     raise forbidden(attributes, "can only access node lease with the same name as the requesting node")
             case "resource.k8s.io", "resourceslices", _:
                 self._slice(node, attributes)
-
-    def validate(self, attributes: AdmissionAttributes) -> None:
-        """Everything is said in `admit`, before other plugins spend work on it."""
 
     def _pod(self, node: str, a: AdmissionAttributes) -> None:
         if a.operation == "CREATE":

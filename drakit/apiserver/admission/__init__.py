@@ -1,6 +1,6 @@
 """Admission: what the control plane fills in and refuses after authorization and before validation.
 
-One module per subject; `plugins` lists them in Kubernetes' order. Each follows the Admission protocol of `apiserver.auth`.
+One module per subject; `plugins` lists them in Kubernetes' order. Each is an Admission of `apiserver.auth`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from drakit.api.errors import FieldError, StatusError
+from drakit.api.errors import FieldError
 from drakit.api.gates import FeatureGates
 from drakit.apiserver.admission import Lookup
 from drakit.apiserver.auth import AdmissionAttributes, Attributes, Authorizer, UserInfo
@@ -27,22 +27,13 @@ class ClaimPrivileges:
         self._authorizer = authorizer
         self._gates = gates
 
-    def admit(self, attributes: AdmissionAttributes) -> None:
-        """Nothing to fill in."""
-
-    def validate(self, attributes: AdmissionAttributes) -> None:
-        errors = self.errors(attributes)
-        if errors:
-            name = attributes.request.name or str((attributes.object or {})["metadata"].get("name") or "")
-            raise StatusError.invalid(GROUP, attributes.kind.kind, name, errors)
-
     def concern(self, attributes: AdmissionAttributes) -> bool:
-        """Whether `errors` could find anything: asked first, because most writes are of other kinds."""
+        """Whether there is anything to ask `errors`: most writes are of other kinds."""
         return attributes.kind.group == GROUP and attributes.kind.plural in ("resourceclaims", "resourceclaimtemplates")
 
     def errors(self, attributes: AdmissionAttributes) -> list[FieldError]:
         kind, obj = attributes.kind, attributes.object
-        if obj is None or not self.concern(attributes):
+        if obj is None:
             return []
         if attributes.operation == "CREATE" and not attributes.request.subresource:
             spec = obj.get("spec") or {}

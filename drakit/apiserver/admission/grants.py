@@ -7,7 +7,7 @@ from typing import Any
 
 from drakit.api.errors import StatusError
 from drakit.api.kind import Kind
-from drakit.apiserver.auth import AdmissionAttributes, Attributes, Authorizer
+from drakit.apiserver.auth import Admission, AdmissionAttributes, Attributes, Authorizer
 from drakit.apiserver.rbac import GROUP, Rbac, Rule, escalation, missing_permissions
 from drakit.apiserver.refusals import forbidden
 
@@ -17,22 +17,19 @@ _EVERYTHING = (Rule(_ALL, _ALL, _ALL), Rule(_ALL, urls=("*",)))
 _COLLECTION_FIELDS = frozenset({"ownerReferences", "finalizers", "selfLink", "managedFields"})
 
 
-class RoleGrants:
+class RoleGrants(Admission):
     """The verbs `escalate` (on the role) and `bind` (on the role referred to) lift the check."""
 
     def __init__(self, rbac: Rbac, authorizer: Authorizer) -> None:
         self._rbac = rbac
         self._authorizer = authorizer
 
-    def concerns(self, kind: Kind, operation: str, subresource: str) -> tuple[bool, bool]:
-        return False, kind.group == GROUP and operation in ("CREATE", "UPDATE")
-
-    def admit(self, attributes: AdmissionAttributes) -> None:
-        """Nothing to fill in."""
+    def concerns(self, kind: Kind, operation: str, subresource: str) -> bool:
+        return kind.group == GROUP and operation in ("CREATE", "UPDATE")
 
     def validate(self, attributes: AdmissionAttributes) -> None:
         kind = attributes.kind
-        if kind.group != GROUP or attributes.operation not in ("CREATE", "UPDATE") or attributes.request.user.is_master:
+        if attributes.request.user.is_master:
             return
         if kind.plural in ("roles", "clusterroles"):
             self._role(attributes)

@@ -9,7 +9,7 @@ from drakit.api.kind import Kind
 from drakit.api.quantity import Quantity
 from drakit.api.quotas import pod_resources
 from drakit.apiserver.admission import Lookup
-from drakit.apiserver.auth import AdmissionAttributes
+from drakit.apiserver.auth import Admission, AdmissionAttributes
 from drakit.apiserver.refusals import forbidden
 
 __all__ = ["LimitRanger"]
@@ -21,13 +21,12 @@ _ANNOTATION = "kubernetes.io/limit-ranger"
 _FIELDS = (("containers", "container"), ("initContainers", "init container"))
 
 
-class LimitRanger:
+class LimitRanger(Admission):
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
 
-    def concerns(self, kind: Kind, operation: str, subresource: str) -> tuple[bool, bool]:
-        pod = operation == "CREATE" and kind.plural == "pods" and not kind.group and not subresource
-        return pod, pod
+    def concerns(self, kind: Kind, operation: str, subresource: str) -> bool:
+        return (kind.group, kind.plural, operation, subresource) == ("", "pods", "CREATE", "")
 
     def admit(self, attributes: AdmissionAttributes) -> None:
         for limits in self._limits(attributes):
@@ -43,10 +42,8 @@ class LimitRanger:
 
     def _limits(self, attributes: AdmissionAttributes) -> Iterator[list[Plain]]:
         """The limits of each LimitRange that counts for the request."""
-        request, kind = attributes.request, attributes.kind
-        if attributes.object is not None and self.concerns(kind, attributes.operation, request.subresource)[0]:
-            for limit_range in self._lookup.list("", "limitranges", request.namespace):
-                yield (limit_range.get("spec") or {}).get("limits") or []
+        for limit_range in self._lookup.list("", "limitranges", attributes.request.namespace):
+            yield (limit_range.get("spec") or {}).get("limits") or []
 
 
 def _with_defaults(pod: dict[str, Any], limits: list[Plain]) -> dict[str, Any]:

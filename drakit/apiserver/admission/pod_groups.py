@@ -9,7 +9,7 @@ from drakit.api.gates import FeatureGates
 from drakit.api.registry import Kind
 from drakit.apiserver.admission import Lookup
 from drakit.apiserver.admission.pods import Priority
-from drakit.apiserver.auth import AdmissionAttributes
+from drakit.apiserver.auth import Admission, AdmissionAttributes
 from drakit.apiserver.refusals import forbidden
 
 __all__ = ["GroupPriority", "PodGroupProtection"]
@@ -17,27 +17,23 @@ __all__ = ["GroupPriority", "PodGroupProtection"]
 FINALIZER = "scheduling.k8s.io/podgroup-protection"
 
 
-class PodGroupProtection:
+class PodGroupProtection(Admission):
     def __init__(self, gates: FeatureGates) -> None:
         self._enabled = gates.enabled("GenericWorkload")
 
-    def concerns(self, kind: Kind, operation: str, subresource: str) -> tuple[bool, bool]:
+    def concerns(self, kind: Kind, operation: str, subresource: str) -> bool:
         created = (kind.group, kind.plural, operation, subresource) == ("scheduling.k8s.io", "podgroups", "CREATE", "")
-        return self._enabled and created, False
+        return self._enabled and created
 
     def admit(self, attributes: AdmissionAttributes) -> None:
         group = attributes.object
-        if group is None or not self.concerns(attributes.kind, attributes.operation, attributes.request.subresource)[0]:
-            return
+        assert group is not None
         held = group["metadata"].get("finalizers") or []
         if FINALIZER not in held:
             attributes.object = {**group, "metadata": {**group["metadata"], "finalizers": [*held, FINALIZER]}}
 
-    def validate(self, attributes: AdmissionAttributes) -> None:
-        """Nothing beyond `admit`."""
 
-
-class GroupPriority:
+class GroupPriority(Admission):
     """Turns the priorityClassName of new (Composite)PodGroups into a number; refuses one that was set by hand."""
 
     _NAMES: ClassVar = {"podgroups": "pod group", "compositepodgroups": "composite pod group"}
@@ -47,14 +43,13 @@ class GroupPriority:
         self._enabled = gates.enabled("GenericWorkload")
         self._policies = gates.enabled("PodGroupPreemptionPolicy")
 
-    def concerns(self, kind: Kind, operation: str, subresource: str) -> tuple[bool, bool]:
+    def concerns(self, kind: Kind, operation: str, subresource: str) -> bool:
         named = kind.group == "scheduling.k8s.io" and kind.plural in self._NAMES
-        return self._enabled and named and (operation, subresource) == ("CREATE", ""), False
+        return self._enabled and named and (operation, subresource) == ("CREATE", "")
 
     def admit(self, attributes: AdmissionAttributes) -> None:
         group = attributes.object
-        if group is None or not self.concerns(attributes.kind, attributes.operation, attributes.request.subresource)[0]:
-            return
+        assert group is not None
         spec, name = group["spec"], self._NAMES[attributes.kind.plural]
         fields, value, policy = self._priority.established(attributes, spec.get("priorityClassName") or "")
         given = spec.get("priority")
@@ -75,6 +70,3 @@ class GroupPriority:
                 raise forbidden(attributes, text)
             fields["preemptionPolicy"] = policy
         attributes.object = {**group, "spec": {**spec, **fields, "priority": value}}
-
-    def validate(self, attributes: AdmissionAttributes) -> None:
-        """Nothing beyond `admit`."""

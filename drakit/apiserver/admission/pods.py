@@ -8,7 +8,7 @@ from typing import Any
 from drakit.api.registry import Kind
 from drakit.apiserver import random_names
 from drakit.apiserver.admission import Lookup
-from drakit.apiserver.auth import AdmissionAttributes
+from drakit.apiserver.auth import Admission, AdmissionAttributes
 from drakit.apiserver.refusals import forbidden
 
 _SECRETS = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -16,23 +16,9 @@ _MIRROR = "kubernetes.io/config.mirror"
 _LOST = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
-class _PodPlugin:
+class _PodPlugin(Admission):
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
-
-    def validate(self, attributes: AdmissionAttributes) -> None:
-        """Nothing beyond `admit`."""
-
-
-def _is_pod(attributes: AdmissionAttributes, *operations: str) -> bool:
-    kind = attributes.kind
-    return (
-        kind.plural == "pods"
-        and not kind.group
-        and not attributes.request.subresource
-        and attributes.operation in operations
-        and attributes.object is not None
-    )
 
 
 def _with_spec(pod: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
@@ -46,12 +32,10 @@ def _whole_pod(kind: Kind, subresource: str) -> bool:
 class ServiceAccount(_PodPlugin):
     """Names the service account and mounts its token, unless the pod or the account says no."""
 
-    def concerns(self, kind: Kind, operation: str, subresource: str) -> tuple[bool, bool]:
-        return operation == "CREATE" and _whole_pod(kind, subresource), False
+    def concerns(self, kind: Kind, operation: str, subresource: str) -> bool:
+        return operation == "CREATE" and _whole_pod(kind, subresource)
 
     def admit(self, attributes: AdmissionAttributes) -> None:
-        if not _is_pod(attributes, "CREATE"):
-            return
         pod = attributes.object
         assert pod is not None
         spec = pod["spec"]
@@ -115,12 +99,10 @@ _TOKEN_SOURCES: list[dict[str, Any]] = [
 class Priority(_PodPlugin):
     """Turns priorityClassName into a number and a preemption policy; keeps both from being set by hand."""
 
-    def concerns(self, kind: Kind, operation: str, subresource: str) -> tuple[bool, bool]:
-        return operation == "CREATE" and _whole_pod(kind, subresource), False
+    def concerns(self, kind: Kind, operation: str, subresource: str) -> bool:
+        return operation == "CREATE" and _whole_pod(kind, subresource)
 
     def admit(self, attributes: AdmissionAttributes) -> None:
-        if not _is_pod(attributes, "CREATE"):
-            return
         pod = attributes.object
         assert pod is not None
         spec = pod["spec"]
@@ -162,12 +144,10 @@ _PREEMPT = "PreemptLowerPriority"
 class DefaultTolerations(_PodPlugin):
     """A pod stays five minutes on a node that is not ready or not reachable, unless it says otherwise."""
 
-    def concerns(self, kind: Kind, operation: str, subresource: str) -> tuple[bool, bool]:
-        return operation in ("CREATE", "UPDATE") and _whole_pod(kind, subresource), False
+    def concerns(self, kind: Kind, operation: str, subresource: str) -> bool:
+        return operation in ("CREATE", "UPDATE") and _whole_pod(kind, subresource)
 
     def admit(self, attributes: AdmissionAttributes) -> None:
-        if not _is_pod(attributes, "CREATE", "UPDATE"):
-            return
         pod = attributes.object
         assert pod is not None
         tolerations = pod["spec"].get("tolerations") or []
@@ -186,13 +166,10 @@ def _tolerates_loss(toleration: Mapping[str, Any], key: str) -> bool:
 class NewNodeTaint(_PodPlugin):
     """A new node takes no pods until its controller has seen it ready."""
 
-    def concerns(self, kind: Kind, operation: str, subresource: str) -> tuple[bool, bool]:
-        return (kind.group, kind.plural, operation, subresource) == ("", "nodes", "CREATE", ""), False
+    def concerns(self, kind: Kind, operation: str, subresource: str) -> bool:
+        return (kind.group, kind.plural, operation, subresource) == ("", "nodes", "CREATE", "")
 
     def admit(self, attributes: AdmissionAttributes) -> None:
-        kind = attributes.kind
-        if (kind.group, kind.plural, attributes.operation) != ("", "nodes", "CREATE") or attributes.request.subresource:
-            return
         node = attributes.object
         assert node is not None
         spec = node.get("spec") or {}

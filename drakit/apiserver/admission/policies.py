@@ -14,7 +14,7 @@ from drakit.api.errors import FieldError, StatusError
 from drakit.api.kind import Kind
 from drakit.api.selectors import matches_label_selector
 from drakit.apiserver.admission import Lookup
-from drakit.apiserver.auth import AdmissionAttributes, Attributes, Authorizer, UserInfo
+from drakit.apiserver.auth import Admission, AdmissionAttributes, Attributes, Authorizer, UserInfo
 from drakit.apiserver.reviews import user_info
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ BINDINGS = "validatingadmissionpolicybindings"
 _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 
 
-class Policies:
+class Policies(Admission):
     """An admission plugin; `apply` is fed by the store with policies and bindings."""
 
     def __init__(self, lookup: Lookup, authorizer: Authorizer) -> None:
@@ -47,12 +47,6 @@ class Policies:
         for _, binding in sorted(self._bindings.items()):
             bound.setdefault(str(binding["spec"].get("policyName") or ""), []).append(binding)
         self._hooks = [(policy, bound[name]) for name, policy in sorted(self._policies.items()) if name in bound]
-
-    def concerns(self, kind: Kind, operation: str, subresource: str) -> tuple[bool, bool]:
-        return False, True
-
-    def admit(self, attributes: AdmissionAttributes) -> None:
-        """Policies only validate."""
 
     def validate(self, attributes: AdmissionAttributes) -> None:
         if attributes.kind.group == GROUP:

@@ -15,7 +15,7 @@ from drakit.api import quotas
 from drakit.api.kind import Kind
 from drakit.api.quantity import Quantity
 from drakit.apiserver.admission import Lookup
-from drakit.apiserver.auth import AdmissionAttributes
+from drakit.apiserver.auth import Admission, AdmissionAttributes
 from drakit.apiserver.refusals import forbidden
 
 Key = tuple[str, str, str]  # group, plural, name
@@ -78,27 +78,19 @@ class QuotaUsage:
         return quotas.total(counted, quotas.limits(quota))
 
 
-class ResourceQuota:
-    """Admission: the last plugin, so that it counts what is really written."""
+class ResourceQuota(Admission):
+    """The last plugin, so that it counts what is really written."""
 
     def __init__(self, lookup: Lookup, usage: QuotaUsage) -> None:
         self._lookup = lookup
         self._usage = usage
 
-    def concerns(self, kind: Kind, operation: str, subresource: str) -> tuple[bool, bool]:
-        return False, operation in ("CREATE", "UPDATE") and not subresource
-
-    def admit(self, attributes: AdmissionAttributes) -> None:
-        """Nothing to fill in."""
+    def concerns(self, kind: Kind, operation: str, subresource: str) -> bool:
+        return operation in ("CREATE", "UPDATE") and not subresource
 
     def validate(self, attributes: AdmissionAttributes) -> None:
         request, kind, obj = attributes.request, attributes.kind, attributes.object
-        if (
-            not request.namespace
-            or obj is None
-            or request.subresource
-            or attributes.operation not in ("CREATE", "UPDATE")
-        ):
+        if not request.namespace or obj is None:
             return
         found = self._lookup.list("", "resourcequotas", request.namespace)
         if not found:
