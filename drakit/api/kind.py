@@ -115,7 +115,8 @@ class Strategy:
     Decoding: the body is read by its version's model, defaulted by `default[version]` (or `default[""]` for all versions),
     then brought to the storage version by `to_storage[version]`. Encoding is `from_storage[version]`.
     Create: `prepare_for_create`, metadata and `validate`. Update: `prepare_for_update`, metadata, `validate_update`.
-    `validate_update` is the whole check of an update: call the create rules from it where Kubernetes does.
+    `validate_update` is the whole check of an update: call the create rules from it where Kubernetes does. Without it they are
+    what is checked.
     """
 
     default: Mapping[str, Callable[[Object], None]] = field(default_factory=dict)

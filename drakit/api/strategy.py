@@ -148,6 +148,8 @@ def update(
     check = part.validate_update if part is not None else strategy.validate_update
     if check is not None:
         errors += check(new, old, ctx)
+    elif part is None and strategy.validate is not None:
+        errors += strategy.validate(new, ctx)
     _raise(kind, new, errors, ctx.version)
     warn = part.warnings if part is not None else strategy.warnings
     return new, warnings + (warn(new, old, ctx) if warn is not None else [])

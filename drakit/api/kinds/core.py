@@ -49,14 +49,7 @@ def _prepare_finalize(new: Object, old: Object, ctx: WriteContext) -> None:
 
 
 def _validate_namespace(namespace: Object, ctx: WriteContext) -> Errors:
-    return _finalizer_errors(namespace, "spec.finalizers")
-
-
-def _validate_finalizers(new: Object, old: Object, ctx: WriteContext) -> Errors:
-    return _finalizer_errors(new, "spec.finalizers")
-
-
-def _finalizer_errors(namespace: Object, path: str) -> Errors:
+    path = "spec.finalizers"
     errors: Errors = []
     for name in (namespace.get("spec") or {}).get("finalizers") or ():
         bad = checks.qualified_name(name, path)
@@ -75,7 +68,7 @@ NAMESPACE = entry.kind(
         prepare_for_create=_prepare_namespace,
         validate=_validate_namespace,
         prepare_for_update=_prepare_namespace_update,
-        subresources={"finalize": Subresource(_prepare_finalize, _validate_finalizers)},
+        subresources={"finalize": Subresource(_prepare_finalize, lambda new, old, ctx: _validate_namespace(new, ctx))},
         validate_name=formats.name_is(formats.dns_label),
     ),
     namespaced=False,
@@ -383,10 +376,6 @@ def _validate_service(service: Object, ctx: WriteContext) -> Errors:
     return errors + checks.one_of(spec["type"], kinds, "spec.type")
 
 
-def _validate_service_update(new: Object, old: Object, ctx: WriteContext) -> Errors:
-    return _validate_service(new, ctx)
-
-
 SERVICE = entry.kind(
     core_v1.Service,
     "services",
@@ -395,7 +384,6 @@ SERVICE = entry.kind(
         prepare_for_create=_prepare_service,
         prepare_for_update=_prepare_service_update,
         validate=_validate_service,
-        validate_update=_validate_service_update,
         validate_name=formats.name_is(formats.dns_label),
         allow_create_on_update=True,
         reset=("status",),

@@ -42,16 +42,11 @@ def _validate(budget: Object, ctx: WriteContext) -> Errors:
     return errors
 
 
-def _validate_update(new: Object, old: Object, ctx: WriteContext) -> Errors:
-    return _validate(new, ctx)
-
-
 BUDGET = entry.kind(
     policy_v1.PodDisruptionBudget,
     "poddisruptionbudgets",
     Strategy(
         validate=_validate,
-        validate_update=_validate_update,
         subresources={"status": Subresource()},
         own_metadata_rules=False,
         known_finalizers=False,

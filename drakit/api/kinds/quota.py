@@ -189,10 +189,6 @@ _LIMIT_ORDERS = (
 )
 
 
-def _validate_limit_range_update(new: Object, old: Object, ctx: WriteContext) -> Errors:
-    return _validate_limit_range(new, ctx)
-
-
 def _name_limit_range(obj: Object, ctx: WriteContext) -> None:
     """The one kind that may come without a name: it gets one that is free for certain."""
     if not obj["metadata"].get("name"):
@@ -206,7 +202,6 @@ LIMIT_RANGE = entry.kind(
         default={"": _default_limit_range},
         prepare_for_create=_name_limit_range,
         validate=_validate_limit_range,
-        validate_update=_validate_limit_range_update,
         validate_name=_SUBDOMAIN_NAME,
         allow_create_on_update=True,
     ),

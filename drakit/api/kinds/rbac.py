@@ -119,14 +119,6 @@ def _validate_binding_update(new: Object, old: Object, ctx: WriteContext) -> Err
     return errors
 
 
-def _validate_role_update(new: Object, old: Object, ctx: WriteContext) -> Errors:
-    return _validate_role(new, ctx)
-
-
-def _validate_cluster_role_update(new: Object, old: Object, ctx: WriteContext) -> Errors:
-    return _validate_cluster_role(new, ctx)
-
-
 def _role_kind(model: type, plural: str, strategy: Strategy, *, namespaced: bool) -> Kind:
     return entry.kind(model, plural, strategy, group=GROUP, namespaced=namespaced, delete_returns_status=_STATUS_ANSWER)
 
@@ -144,7 +136,6 @@ KINDS: tuple[Kind, ...] = (
         "clusterroles",
         Strategy(
             validate=_validate_cluster_role,
-            validate_update=_validate_cluster_role_update,
             allow_create_on_update=True,
         ),
         namespaced=False,
@@ -153,7 +144,7 @@ KINDS: tuple[Kind, ...] = (
     _role_kind(
         rbac_v1.Role,
         "roles",
-        Strategy(validate=_validate_role, validate_update=_validate_role_update, allow_create_on_update=True),
+        Strategy(validate=_validate_role, allow_create_on_update=True),
         namespaced=True,
     ),
 )

@@ -63,10 +63,6 @@ def _validate_update(new: Object, old: Object, ctx: WriteContext) -> list[FieldE
     return checks.immutable("spec", new["spec"], old["spec"])
 
 
-def _prepare_status(new: Object, old: Object, ctx: WriteContext) -> None:
-    metadata.restrict_to_status(new, old)
-
-
 def _validate_status(new: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
     status, before = new.get("status"), old.get("status")
     if before is not None:
@@ -123,6 +119,6 @@ STRATEGY = Strategy(
     validate=_validate,
     prepare_for_update=_drop,
     validate_update=_validate_update,
-    subresources={"status": Subresource(prepare_for_update=_prepare_status, validate_update=_validate_status)},
+    subresources={"status": Subresource(validate_update=_validate_status)},
     allow_unconditional_update=lambda version: False,
 )

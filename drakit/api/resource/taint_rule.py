@@ -45,10 +45,6 @@ def _validate_status(new: Object, old: Object, ctx: WriteContext) -> list[FieldE
     return errors
 
 
-def _prepare_status(new: Object, old: Object, ctx: WriteContext) -> None:
-    metadata.restrict_to_status(new, old)
-
-
 STRATEGY = Strategy(
     generation=True,
     reset=("status",),
@@ -57,7 +53,7 @@ STRATEGY = Strategy(
     validate=lambda new, ctx: _validate_spec(new["spec"], None),
     prepare_for_update=_prepare_for_update,
     validate_update=lambda new, old, ctx: _validate_spec(new["spec"], old["spec"]),
-    subresources={"status": Subresource(prepare_for_update=_prepare_status, validate_update=_validate_status)},
+    subresources={"status": Subresource(validate_update=_validate_status)},
     # v1 came late enough to insist on a resourceVersion; the older versions cannot change any more.
     allow_unconditional_update=lambda version: version in ("v1beta2", "v1alpha3"),
 )
