@@ -21,7 +21,8 @@ from lightkube.models.resource_v1 import DeviceClass, ResourceClaim, ResourceSli
 from drakit.allocator import Allocated, Allocation, Budget, Features, Inventory, allocate, feasible_nodes
 from drakit.api.typed import from_plain
 from tests.vectors import vector_files
-from tests.vectors.allocator import Scenario, difference, load
+from tests.vectors.allocator import Scenario, difference
+from tests.vectors.rows import read
 
 NODES = (1_000, 5_000, 20_000)
 DEVICES = 8
@@ -34,7 +35,7 @@ def hard() -> bool:
     total_first = total_best = 0.0
     agree = True
     for path in vector_files("allocator/hard.jsonl.gz", "allocator.jsonl"):
-        for vector in load(path):
+        for vector in read(path):
             times = []
             for _ in range(3):
                 scenario = Scenario(vector)

@@ -7,7 +7,7 @@ levels of nested rules, 250 nested operators, 100,000 code points.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -345,7 +345,7 @@ class _Parser:
         self.at = brace
         id = self.new_id(self.take("{").offset)
         fields: list[tuple[int, str, Node, bool]] = []
-        while self.tokens[self.at].kind not in ("}", ","):
+        for _ in self.items("}"):
             optional = self.tokens[self.at].kind == "?"
             self.at += optional
             token = self.tokens[self.at]
@@ -356,15 +356,6 @@ class _Parser:
             field_id = self.new_id(colon.offset)
             name = token.text if token.kind == "IDENTIFIER" else token.text[1:-1]
             fields.append((field_id, name, self.expr(), optional))
-            if self.tokens[self.at].kind != ",":
-                break
-            self.at += 1
-            if self.tokens[self.at].kind == "}":
-                break
-        else:
-            if self.tokens[self.at].kind == "," and not fields:
-                self.at += 1
-        self.take("}")
         node = Struct(id, type_name, fields)
         node.depth = max((value.depth for _, _, value, _ in fields), default=0)
         return node
@@ -373,20 +364,11 @@ class _Parser:
         id = self.new_id(self.take("[").offset)
         elements: list[Node] = []
         optionals: set[int] = set()
-        while self.tokens[self.at].kind not in ("]", ","):
+        for _ in self.items("]"):
             if self.tokens[self.at].kind == "?":
                 self.option(self.tokens[self.at])
                 optionals.add(len(elements))
             elements.append(self.expr())
-            if self.tokens[self.at].kind != ",":
-                break
-            self.at += 1
-            if self.tokens[self.at].kind == "]":
-                break
-        else:
-            if self.tokens[self.at].kind == "," and not elements:
-                self.at += 1
-        self.take("]")
         node = ListNode(id, elements, frozenset(optionals))
         node.depth = _deepest(elements, None)
         return node
@@ -394,25 +376,28 @@ class _Parser:
     def map_literal(self) -> Node:
         id = self.new_id(self.take("{").offset)
         entries: list[MapEntry] = []
-        while self.tokens[self.at].kind not in ("}", ","):
+        for _ in self.items("}"):
             optional = self.tokens[self.at].kind == "?"
             if optional:
                 self.option(self.tokens[self.at])
             key = self.expr()
             entry_id = self.new_id(self.take(":").offset)
             entries.append(MapEntry(entry_id, key, self.expr(), optional))
-            if self.tokens[self.at].kind != ",":
-                break
-            self.at += 1
-            if self.tokens[self.at].kind == "}":
-                break
-        else:
-            if self.tokens[self.at].kind == "," and not entries:
-                self.at += 1
-        self.take("}")
         node = MapNode(id, entries)
         node.depth = max((max(entry.key.depth, entry.value.depth) for entry in entries), default=0)
         return node
+
+    def items(self, close: str) -> Iterator[None]:
+        """Stands before each item of a literal in turn, then behind its end. A comma may follow the last item, or be all there is."""
+        if self.tokens[self.at].kind == ",":
+            self.at += 1
+        else:
+            while self.tokens[self.at].kind not in (close, ","):
+                yield
+                if self.tokens[self.at].kind != ",":
+                    break
+                self.at += 1
+        self.take(close)
 
     def option(self, token: Token) -> None:
         self.at += 1

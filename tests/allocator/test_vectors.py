@@ -10,7 +10,7 @@ import pytest
 from drakit.allocator import Allocation, Failure, allocate
 from drakit.allocator.changes import apply
 from tests.allocator.objects import always_cutting
-from tests.vectors import DATA, SHARED, allocator
+from tests.vectors import DATA, SHARED, allocator, rows
 from tests.vectors.__main__ import main
 
 OWN = DATA / "allocator.jsonl"
@@ -53,7 +53,7 @@ def test_cutting_from_the_first_step_on_changes_no_recorded_answer() -> None:
 
 def test_a_wrong_answer_is_noticed() -> None:
     """The comparison itself: another device, another order, another cause are all differences."""
-    vector = next(v for v in allocator.load(OWN) if v["outcome"] == "ok")
+    vector = next(v for v in rows.read(OWN) if v["outcome"] == "ok")
     answer = allocator.Scenario(vector).allocate()
     assert isinstance(answer, Allocation)
     assert allocator.difference(vector, answer) == ""
@@ -71,13 +71,13 @@ def test_a_wrong_answer_is_noticed() -> None:
 
 def test_hard_vectors_take_few_steps() -> None:
     """The worst takes 91; upstream tries millions on some. `bench/allocator.py` times them."""
-    for vector in allocator.load(RECORDED / "hard.jsonl.gz" if RECORDED.exists() else OWN):
+    for vector in rows.read(RECORDED / "hard.jsonl.gz" if RECORDED.exists() else OWN):
         assert allocator.Scenario(vector).allocate().steps <= 150, vector["id"]
 
 
 def _explain(path: Path, every: int = 1) -> dict[str, int]:
     seen = {"none": 0, "suggested": 0}
-    for number, vector in enumerate(allocator.load(path)):
+    for number, vector in enumerate(rows.read(path)):
         if vector["outcome"] != "none" or number % every:
             continue
         scenario = allocator.Scenario(vector)

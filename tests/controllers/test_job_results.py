@@ -33,6 +33,21 @@ async def _bind(cluster: Cluster) -> None:
             await cluster.client.bind(current, "node-1")
 
 
+def _refuse_status(cluster: Cluster, *, times: int) -> list[str]:
+    """Writes of a Job's status fail at first; returns what was refused so far."""
+    client = cluster.controllers[0]._client  # type: ignore[attr-defined]
+    original, refused = client.patch_plain, []
+
+    async def patch_plain(resource, name, patch, **rest):
+        if rest.get("subresource") == "status" and resource.kind == "Job" and len(refused) < times:
+            refused.append(name)
+            raise StatusError.modified("batch", "jobs", name)
+        return await original(resource, name, patch, **rest)
+
+    client.patch_plain = patch_plain
+    return refused
+
+
 def test_pods_that_run_when_a_job_fails_count_as_failed(play) -> None:
     async def story(cluster: Cluster) -> None:
         policy = {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}]}
@@ -212,17 +227,7 @@ def test_failures_are_not_held_against_a_job_twice_when_its_status_cannot_be_wri
         await cluster.create(make.job("j", completions=1))
         await cluster.settle(1)
         (pod,) = await cluster.list(Pod)
-        client = cluster.controllers[0]._client  # type: ignore[attr-defined]
-        original, refusals = client.patch_plain, 3
-
-        async def refuse(resource, name, patch, **rest):
-            nonlocal refusals
-            if rest.get("subresource") == "status" and resource.kind == "Job" and refusals:
-                refusals -= 1
-                raise StatusError.modified("batch", "jobs", name)
-            return await original(resource, name, patch, **rest)
-
-        client.patch_plain = refuse
+        refused = _refuse_status(cluster, times=3)
         stamp = cluster.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         ended = {
             "name": "c",
@@ -233,7 +238,7 @@ def test_failures_are_not_held_against_a_job_twice_when_its_status_cannot_be_wri
         body = {"status": {"phase": "Failed", "containerStatuses": [ended]}}
         await cluster.patch(Pod, pod["metadata"]["name"], body, subresource="status")
         await cluster.settle(14)
-        assert refusals == 0
+        assert len(refused) == 3
         assert len(await cluster.list(Pod)) == 2  # ten seconds later, not eighty
 
     play(story, JOBS)
@@ -320,23 +325,13 @@ def test_end_that_is_decided_stays_so_when_its_pods_are_deleted_and_the_status_c
         await _bind(cluster)
         await run_pods(cluster)
         await cluster.settle(1)
-        client = cluster.controllers[0]._client  # type: ignore[attr-defined]
-        original, refusals = client.patch_plain, 1
-
-        async def refuse(resource, name, patch, **rest):
-            nonlocal refusals
-            if rest.get("subresource") == "status" and resource.kind == "Job" and refusals:
-                refusals -= 1
-                raise StatusError.modified("batch", "jobs", name)
-            return await original(resource, name, patch, **rest)
-
-        client.patch_plain = refuse
+        refused = _refuse_status(cluster, times=1)
         await run_pods(cluster, lambda pod: "Succeeded" if pod["metadata"]["name"].startswith("j-0-") else "")
         await cluster.settle(5)
         await run_pods(cluster, lambda pod: "")
         await cluster.settle(2)
         status = (await cluster.get(Job, "j"))["status"]
-        assert refusals == 0
+        assert len(refused) == 1
         assert [entry["type"] for entry in status["conditions"]] == ["SuccessCriteriaMet", "Complete"]
         assert "failed" not in status
 

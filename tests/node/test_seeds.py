@@ -205,14 +205,7 @@ def test_pods_are_set_up_anew_after_a_reboot(runtime: str) -> None:
         await machine.apply(seeds.GPU_TEST_POD)
         await machine.logs("gpu-test-pod", "GB200")
         await restart(machine, runtime, reboot=True)
-
-        async def running_again() -> bool:
-            status = json.loads(await machine.kubectl("get", "pod", "gpu-test-pod", "-o", "json"))["status"]
-            (container,) = status["containerStatuses"]
-            return container["restartCount"] == 1 and "running" in container["state"]
-
-        await machine.until(running_again, "the second run")
-        assert "GB200" in await machine.logs("gpu-test-pod", "GB200")
+        await second_run(machine)
         assert "SandboxChanged" in await machine.kubectl("get", "events")
         await machine.kubectl("delete", "pod", "gpu-test-pod", "--grace-period=1")
         assert machine.claim_files() == []
@@ -228,18 +221,21 @@ def test_killed_monitor_is_replaced_and_pods_run_again(runtime: str) -> None:
         local = machine.cluster.machine
         assert local is not None
         os.kill(local.agent.runtime._monitor._child, signal.SIGKILL)  # type: ignore[attr-defined]
-
-        async def running_again() -> bool:
-            status = json.loads(await machine.kubectl("get", "pod", "gpu-test-pod", "-o", "json"))["status"]
-            (container,) = status["containerStatuses"]
-            return container["restartCount"] == 1 and "running" in container["state"]
-
-        await machine.until(running_again, "the second run")
-        assert "GB200" in await machine.logs("gpu-test-pod", "GB200")
+        await second_run(machine)
         await machine.kubectl("delete", "pod", "gpu-test-pod", "--grace-period=1")
         assert machine.claim_files() == []
 
     run(test, runtime)
+
+
+async def second_run(machine: Machine) -> None:
+    async def running_again() -> bool:
+        status = json.loads(await machine.kubectl("get", "pod", "gpu-test-pod", "-o", "json"))["status"]
+        (container,) = status["containerStatuses"]
+        return container["restartCount"] == 1 and "running" in container["state"]
+
+    await machine.until(running_again, "the second run")
+    assert "GB200" in await machine.logs("gpu-test-pod", "GB200")
 
 
 async def restart(machine: Machine, runtime: str, *, reboot: bool = False) -> None:

@@ -6,11 +6,10 @@ that we fail too, with the same cause and naming the same objects. Runs on any f
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,9 @@ from lightkube.models.resource_v1 import DeviceClass, ResourceClaim, ResourceSli
 
 from drakit.allocator import Allocated, Allocation, Budget, Failure, Features, Inventory, allocate
 from drakit.api.typed import from_plain
-from tests.vectors import Outcome, vector_files
+from tests.vectors import Outcome, rows, vector_files
 
-__all__ = ["Scenario", "check", "difference", "load"]
+__all__ = ["Scenario", "check", "difference"]
 
 FILES = ("allocator/scenarios.jsonl.gz", "allocator/hard.jsonl.gz", "allocator.jsonl")
 
@@ -49,18 +48,11 @@ class Scenario:
         return allocate(self.inventory, self.allocated, self.node, self.claims, features=self.features, budget=budget)
 
 
-def load(path: Path) -> Iterator[dict[str, Any]]:
-    data = path.read_bytes()
-    for line in (gzip.decompress(data) if path.suffix == ".gz" else data).splitlines():
-        if line.strip():
-            yield json.loads(line)
-
-
 def check(files: list[Path], level: str | None = None) -> Outcome:
     outcome = Outcome()
     slowest, total, count = (0.0, ""), 0.0, 0
     for path in files or vector_files(*FILES):
-        for vector in load(path):
+        for vector in rows.read(path):
             scenario = Scenario(vector)
             begin = time.perf_counter()
             answer = scenario.allocate(Budget(seconds=10, steps=10_000_000, clock=time.monotonic))
