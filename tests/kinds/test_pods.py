@@ -118,6 +118,7 @@ def test_probes_ports_and_volumes_are_defaulted() -> None:
     ]
 
 
+TERMS = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
 CASES = [
     pytest.param(pod(containers=[]), ["spec.containers: Required value"], id="no-containers"),
     pytest.param(pod(containers=[{"name": "c"}]), ["spec.containers[0].image: Required value"], id="no-image"),
@@ -196,6 +197,27 @@ CASES = [
         pod(nodeName="n", schedulingGates=[{"name": "a/b"}]),
         ["spec.nodeName: Forbidden: cannot be set until all schedulingGates have been cleared"],
         id="node-while-gated",
+    ),
+    pytest.param(
+        pod(
+            affinity={
+                "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {
+                        "nodeSelectorTerms": [
+                            {"matchFields": [{"key": "spec.unschedulable", "operator": "Exists"}]},
+                            {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a", "b"]}]},
+                        ]
+                    }
+                }
+            }
+        ),
+        [
+            f'{TERMS}[0].matchFields[0].operator: Invalid value: "Exists": not a valid selector operator',
+            f'{TERMS}[0].matchFields[0].key: Invalid value: "spec.unschedulable": not a valid field selector key',
+            f"{TERMS}[1].matchFields[0].values: Required value: "
+            "must be only one value when `operator` is 'In' or 'NotIn' for node field selector",
+        ],
+        id="fields-of-nodes",
     ),
     pytest.param(
         pod(ephemeralContainers=[{"name": "e", "image": "i"}]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lightkube.models import batch_v1
 
-from drakit.api import declared, formats
+from drakit.api import declared, formats, selector_validation
 from drakit.api.errors import FieldError
 from drakit.api.kind import Kind, Object, Strategy, Subresource, WriteContext
 from drakit.api.kinds import checks, entry, group_rules, job_rules, job_status
@@ -109,7 +109,7 @@ def _validate_generated(job: Object) -> Errors:
     selector = spec.get("selector")
     if (
         selector is not None
-        and not checks.label_selector(selector, "")
+        and not selector_validation.label_selector(selector, "")
         and not matches_label_selector(selector, expected)
     ):
         errors.append(FieldError.invalid("spec.selector", selector, "`selector` not auto-generated"))
@@ -141,7 +141,7 @@ def _validate_spec(spec: Object) -> Errors:
     if selector is None:
         errors.append(FieldError.required("spec.selector"))
     else:
-        errors += checks.label_selector(selector, "spec.selector")
+        errors += selector_validation.label_selector(selector, "spec.selector")
     return errors + validate_template_labels(selector, template)
 
 

@@ -19,8 +19,6 @@ __all__ = [
     "dns_label",
     "immutable",
     "is_extended_resource",
-    "label_selector",
-    "labels",
     "non_negative",
     "one_of",
     "port_number",
@@ -133,39 +131,6 @@ def config_key(key: str, path: str) -> Errors:
     elif key.startswith(".."):
         texts.append("must not start with '..'")
     return [FieldError.invalid(path, key, text) for text in texts]
-
-
-def labels(values: Mapping[str, str] | None, path: str) -> Errors:
-    errors: Errors = []
-    for key, value in (values or {}).items():
-        errors += qualified_name(key, path)
-        errors += [FieldError.invalid(path, value, text) for text in formats.label_value(value)]
-    return errors
-
-
-def label_selector(selector: Plain | None, path: str) -> Errors:
-    errors: Errors = []
-    if not selector:
-        return errors
-    errors += labels(selector.get("matchLabels"), f"{path}.matchLabels")
-    for position, term in enumerate(selector.get("matchExpressions") or ()):
-        at = f"{path}.matchExpressions[{position}]"
-        operator, values = term.get("operator", ""), term.get("values") or ()
-        if operator in ("In", "NotIn"):
-            if not values:
-                errors.append(
-                    FieldError.required(f"{at}.values", "must be specified when `operator` is 'In' or 'NotIn'")
-                )
-        elif operator in ("Exists", "DoesNotExist"):
-            if values:
-                text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                errors.append(FieldError.forbidden(f"{at}.values", text))
-        else:
-            errors.append(FieldError.invalid(f"{at}.operator", operator, "not a valid selector operator"))
-        errors += qualified_name(term.get("key", ""), f"{at}.key")
-        for index, value in enumerate(values):
-            errors += [FieldError.invalid(f"{at}.values[{index}]", value, text) for text in formats.label_value(value)]
-    return errors
 
 
 # Resources: names and amounts

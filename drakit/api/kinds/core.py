@@ -6,7 +6,7 @@ import base64
 
 from lightkube.models import core_v1
 
-from drakit.api import formats
+from drakit.api import formats, metadata
 from drakit.api.errors import FieldError
 from drakit.api.kind import ALL_VERBS, Kind, Object, Strategy, Subresource, Version, WriteContext, text_at
 from drakit.api.kinds import checks, entry
@@ -371,7 +371,7 @@ def _validate_service(service: Object, ctx: WriteContext) -> Errors:
         errors += checks.port_number(port.get("port", 0), f"{at}.port")
         errors += checks.one_of(port.get("protocol"), ("SCTP", "TCP", "UDP"), f"{at}.protocol")
         errors += checks.port_number_or_name(port.get("targetPort", 0), f"{at}.targetPort")
-    errors += checks.labels(spec.get("selector"), "spec.selector")
+    errors += metadata.validate_labels(spec.get("selector") or {}, "spec.selector")
     kinds = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
     return errors + checks.one_of(spec["type"], kinds, "spec.type")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from drakit.api import formats, metadata
+from drakit.api import formats, metadata, selector_validation
 from drakit.api.errors import FieldError
 from drakit.api.kinds import checks, pod_claims
 from drakit.api.kinds.container_validation import (
@@ -258,7 +258,7 @@ def _spread(constraints: list[Plain], path: str) -> Errors:
         for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
             if constraint.get(name) is not None and constraint[name] not in ("Honor", "Ignore"):
                 errors.append(FieldError.not_supported(f"{at}.{name}", constraint[name], ("Honor", "Ignore")))
-        errors += checks.label_selector(constraint.get("labelSelector"), f"{at}.labelSelector")
+        errors += selector_validation.label_selector(constraint.get("labelSelector"), f"{at}.labelSelector")
     return errors
 
 
@@ -268,49 +268,13 @@ def _affinity(affinity: Plain, path: str) -> Errors:
     required = node.get("requiredDuringSchedulingIgnoredDuringExecution")
     at = f"{path}.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
     if required is not None:
-        errors += node_selector(required, at)
+        errors += selector_validation.node_selector(required, at)
     for position, term in enumerate(node.get("preferredDuringSchedulingIgnoredDuringExecution") or ()):
         here = f"{path}.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[{position}]"
         errors += _weight(term, here)
-        errors += _node_term(term.get("preference") or {}, f"{here}.preference")
+        errors += selector_validation.node_selector_term(term.get("preference") or {}, f"{here}.preference")
     for name in ("podAffinity", "podAntiAffinity"):
         errors += _pod_affinity(affinity.get(name) or {}, f"{path}.{name}")
-    return errors
-
-
-def node_selector(selector: Plain, path: str) -> Errors:
-    terms = selector.get("nodeSelectorTerms") or ()
-    if not terms:
-        return [FieldError.required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")]
-    errors: Errors = []
-    for position, term in enumerate(terms):
-        errors += _node_term(term, f"{path}.nodeSelectorTerms[{position}]")
-    return errors
-
-
-def _node_term(term: Plain, path: str) -> Errors:
-    errors: Errors = []
-    for position, requirement in enumerate(term.get("matchExpressions") or ()):
-        at = f"{path}.matchExpressions[{position}]"
-        operator, values = requirement.get("operator", ""), requirement.get("values") or ()
-        if operator in ("In", "NotIn"):
-            if not values:
-                text = "must be specified when `operator` is 'In' or 'NotIn'"
-                errors.append(FieldError.required(f"{at}.values", text))
-        elif operator in ("Exists", "DoesNotExist"):
-            if values:
-                text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                errors.append(FieldError.forbidden(f"{at}.values", text))
-        elif operator in ("Gt", "Lt"):
-            if len(values) != 1:
-                text = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-                errors.append(FieldError.required(f"{at}.values", text))
-        else:
-            errors.append(FieldError.invalid(f"{at}.operator", operator, "not a valid selector operator"))
-        errors += checks.qualified_name(requirement.get("key", ""), f"{at}.key")
-        for index, value in enumerate(values):
-            texts = formats.label_value(value)
-            errors += [FieldError.invalid(f"{at}.values[{index}]", value, text) for text in texts]
     return errors
 
 
@@ -333,8 +297,8 @@ def _weight(term: Plain, at: str) -> Errors:
 
 
 def _pod_term(term: Plain, path: str) -> Errors:
-    errors = checks.label_selector(term.get("labelSelector"), f"{path}.labelSelector")
-    errors += checks.label_selector(term.get("namespaceSelector"), f"{path}.namespaceSelector")
+    errors = selector_validation.label_selector(term.get("labelSelector"), f"{path}.labelSelector")
+    errors += selector_validation.label_selector(term.get("namespaceSelector"), f"{path}.namespaceSelector")
     for position, namespace in enumerate(term.get("namespaces") or ()):
         errors += checks.dns_label(namespace, f"{path}.namespaces[{position}]")
     if not term.get("topologyKey"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lightkube.models import policy_v1
 
+from drakit.api import selector_validation
 from drakit.api.errors import FieldError
 from drakit.api.kind import Kind, Object, Strategy, Subresource, WriteContext
 from drakit.api.kinds import checks, entry
@@ -34,7 +35,7 @@ def _validate(budget: Object, ctx: WriteContext) -> Errors:
             errors.append(FieldError.invalid(f"spec.{name}", value, text))
         elif isinstance(value, str) and int(value[:-1]) > 100:
             errors.append(FieldError.invalid(f"spec.{name}", value, "must not be greater than 100%"))
-    errors += checks.label_selector(spec.get("selector"), "spec.selector")
+    errors += selector_validation.label_selector(spec.get("selector"), "spec.selector")
     policy = spec.get("unhealthyPodEvictionPolicy")
     if policy is not None and policy not in ("AlwaysAllow", "IfHealthyBudget"):
         supported = ("AlwaysAllow", "IfHealthyBudget")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lightkube.models import rbac_v1
 
-from drakit.api import formats
+from drakit.api import formats, selector_validation
 from drakit.api.errors import FieldError
 from drakit.api.kind import Kind, Object, Strategy, WriteContext
 from drakit.api.kinds import checks, entry
@@ -56,7 +56,7 @@ def _validate_cluster_role(role: Object, ctx: WriteContext) -> Errors:
             text = "at least one clusterRoleSelector required if aggregationRule is non-nil"
             errors.append(FieldError.required(path, text))
         for position, selector in enumerate(selectors):
-            errors += checks.label_selector(selector, f"{path}[{position}]")
+            errors += selector_validation.label_selector(selector, f"{path}[{position}]")
     return errors
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from drakit.api import selector_validation
 from drakit.api.errors import FieldError
 from drakit.api.kinds import checks
 from drakit.api.kinds.container_validation import descending_path
@@ -197,7 +198,7 @@ def validate_claim_spec(spec: Plain, path: str) -> Errors:
     """What every claim must say: how it is used, and how much it asks for."""
     modes = spec.get("accessModes") or ()
     errors = [] if modes else [FieldError.required(f"{path}.accessModes", "at least 1 access mode is required")]
-    errors += checks.label_selector(spec.get("selector"), f"{path}.selector")
+    errors += selector_validation.label_selector(spec.get("selector"), f"{path}.selector")
     errors += [
         FieldError.not_supported(f"{path}.accessModes", mode, _ACCESS_MODES)
         for mode in modes

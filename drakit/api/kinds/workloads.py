@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from drakit.api import selectors
+from drakit.api import selector_validation, selectors
 from drakit.api.errors import FieldError
 from drakit.api.kind import Object, WriteContext
 from drakit.api.kinds import checks
@@ -33,7 +33,7 @@ def validate_selector_and_template(obj: Object, word: str) -> Errors:
     if selector is None:
         errors += [] if daemon else [FieldError.required("spec.selector")]
     else:
-        errors += checks.label_selector(selector, "spec.selector")
+        errors += selector_validation.label_selector(selector, "spec.selector")
         if not selector.get("matchLabels") and not selector.get("matchExpressions"):
             errors.append(FieldError.invalid("spec.selector", selector, f"empty selector is invalid for {word}"))
     matching = _matching_errors(selector, template, word)
@@ -59,7 +59,7 @@ _UNREADABLE = {"deployment": "invalid label selector", "statefulset": ""}
 
 def _matching_errors(selector: Object | None, template: Object, word: str) -> Errors:
     labels = (template.get("metadata") or {}).get("labels")
-    if selector and checks.label_selector(selector, ""):
+    if selector and selector_validation.label_selector(selector, ""):
         if word not in _UNREADABLE:
             return []
         return [FieldError.invalid("spec.selector", _shown(selector), _UNREADABLE[word])]

@@ -19,7 +19,6 @@ __all__ = [
     "expression",
     "immutable",
     "named",
-    "node_selector",
     "raw_object",
     "selectors",
     "skip_node_operations",
@@ -242,56 +241,3 @@ def skip_node_operations(operations: list[str] | None, path: str) -> list[FieldE
 
 def node_name(name: str, path: str) -> list[FieldError]:
     return [FieldError.invalid(path, name, text) for text in formats.dns_subdomain(name)]
-
-
-def node_selector(selector: Object, path: str) -> list[FieldError]:
-    terms = selector.get("nodeSelectorTerms") or []
-    if not terms:
-        return [FieldError.required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")]
-    errors: list[FieldError] = []
-    for position, term in enumerate(terms):
-        here = f"{path}.nodeSelectorTerms[{position}]"
-        for number, requirement in enumerate(term.get("matchExpressions") or []):
-            errors += _label_requirement(requirement, f"{here}.matchExpressions[{number}]")
-        for number, requirement in enumerate(term.get("matchFields") or []):
-            errors += _field_requirement(requirement, f"{here}.matchFields[{number}]")
-    return errors
-
-
-def _label_requirement(requirement: Object, path: str) -> list[FieldError]:
-    operator, values = requirement.get("operator") or "", requirement.get("values") or []
-    errors: list[FieldError] = []
-    if operator in ("In", "NotIn"):
-        if not values:
-            detail = "must be specified when `operator` is 'In' or 'NotIn'"
-            errors.append(FieldError.required(f"{path}.values", detail))
-    elif operator in ("Exists", "DoesNotExist"):
-        if values:
-            detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            errors.append(FieldError.forbidden(f"{path}.values", detail))
-    elif operator in ("Gt", "Lt"):
-        if len(values) != 1:
-            detail = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-            errors.append(FieldError.required(f"{path}.values", detail))
-    else:
-        errors.append(FieldError.invalid(f"{path}.operator", operator, "not a valid selector operator"))
-    errors += names.label_key(requirement.get("key") or "", f"{path}.key")
-    for position, value in enumerate(values):
-        errors += names.label_value(value, f"{path}.values[{position}]")
-    return errors
-
-
-def _field_requirement(requirement: Object, path: str) -> list[FieldError]:
-    operator, values = requirement.get("operator") or "", requirement.get("values") or []
-    errors: list[FieldError] = []
-    if operator not in ("In", "NotIn"):
-        errors.append(FieldError.invalid(f"{path}.operator", operator, "not a valid selector operator"))
-    elif len(values) != 1:
-        detail = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
-        errors.append(FieldError.required(f"{path}.values", detail))
-    key = requirement.get("key") or ""
-    if key != "metadata.name":
-        return [*errors, FieldError.invalid(f"{path}.key", key, "not a valid field selector key")]
-    for position, value in enumerate(values):
-        errors += node_name(value, f"{path}.values[{position}]")
-    return errors

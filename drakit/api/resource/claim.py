@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from typing import Any
 
-from drakit.api import formats, metadata, wire
+from drakit.api import formats, metadata, selector_validation, wire
 from drakit.api.errors import FieldError, go_quote
 from drakit.api.kind import Strategy, Subresource, WriteContext
 from drakit.api.resource import checks, claim_spec, convert, names
@@ -183,7 +183,7 @@ def _allocation(status: Object, old_status: Object, known: claim_spec.RequestNam
         devices.get("config"), 64, lambda config, here: _config(config, here, known), f"{path}.config"
     )
     if allocation.get("nodeSelector") is not None:
-        errors += checks.node_selector(allocation["nodeSelector"], "status.allocation.nodeSelector")
+        errors += selector_validation.node_selector(allocation["nodeSelector"], "status.allocation.nodeSelector")
     return errors
 
 

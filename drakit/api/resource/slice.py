@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from drakit.api import formats
+from drakit.api import formats, selector_validation
 from drakit.api.errors import FieldError, go_quote
 from drakit.api.kind import Strategy, WriteContext
 from drakit.api.resource import capacity, checks, convert, names
@@ -189,7 +189,7 @@ def _node_selection(spec: Object) -> list[FieldError]:
     errors = _node_name(spec, "spec", used, "must be either unset or set to a non-empty string")
     if spec.get("nodeSelector") is not None:
         used.append("`nodeSelector`")
-        errors += checks.node_selector(spec["nodeSelector"], "spec.nodeSelector")
+        errors += selector_validation.node_selector(spec["nodeSelector"], "spec.nodeSelector")
         terms = spec["nodeSelector"].get("nodeSelectorTerms")
         if len(terms or ()) != 1:
             detail = "must have exactly one node selector term"
@@ -366,7 +366,7 @@ def _device_nodes(device: Object, path: str, per_device: bool) -> list[FieldErro
     errors = _node_name(device, path, used, "must not be empty")
     if device.get("nodeSelector") is not None:
         used.append("`nodeSelector`")
-        errors += checks.node_selector(device["nodeSelector"], f"{path}.nodeSelector")
+        errors += selector_validation.node_selector(device["nodeSelector"], f"{path}.nodeSelector")
     errors += _only_true(device, "allNodes", path, used)
     if not used:
         errors.append(FieldError.required(path, _DEVICE_SELECTION))
