@@ -230,9 +230,6 @@ def _decide(program: Program, device: DeviceInput) -> bool:
     raise EvaluationError(not_bool(value))
 
 
-_ADVICE = "consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional fields"
-
-
 def not_bool(value: Any) -> str:
     name = type_name(value)
     return f"CEL result of type {name} could not be converted to bool: {_native_error(value, name)}"

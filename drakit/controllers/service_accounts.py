@@ -12,7 +12,6 @@ from drakit.controllers.pods import namespace_terminating
 
 __all__ = ["RootCertificateController", "ServiceAccountController"]
 
-ACCOUNTS = resource_of(ServiceAccount)
 ROOT_CA = "kube-root-ca.crt"
 _DESCRIBED = "kubernetes.io/description"
 _DESCRIPTION = (

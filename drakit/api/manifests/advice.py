@@ -13,6 +13,7 @@ from typing import Any
 from drakit.api import registry, wire
 from drakit.api.kind import Kind
 from drakit.api.manifests.reading import steps
+from drakit.api.resource.convert import EXACT
 
 __all__ = [
     "for_field_error",
@@ -25,18 +26,6 @@ __all__ = [
 
 Object = dict[str, Any]
 
-_EXACT = frozenset(
-    {
-        "deviceClassName",
-        "selectors",
-        "allocationMode",
-        "count",
-        "adminAccess",
-        "tolerations",
-        "capacity",
-        "derivedAttributes",
-    }
-)
 _REQUEST = re.compile(r"(?P<request>(?:spec\.)?spec\.devices\.requests\[[0-9]+\])\.(?P<field>\w+)")
 _DEVICE = re.compile(r"spec\.devices\[[0-9]+\]\.(?P<field>\w+)")
 _BASIC = frozenset({"attributes", "capacity", "taints", "consumesCounters", "nodeName", "nodeSelector", "allNodes"})
@@ -148,7 +137,7 @@ def _unknown_in_claim(kind: Kind, version: str, path: str, value: Object) -> str
     if match is None:
         return ""
     field = match["field"]
-    if field in _EXACT and version != "v1beta1":
+    if field in EXACT and version != "v1beta1":
         return f"{_flat_request(value, match['request'])}\nor keep the old form and write apiVersion: resource.k8s.io/v1beta1"
     if field == "exactly":
         return "v1beta1 has no `exactly`: write apiVersion: resource.k8s.io/v1, or move its fields one level up"
@@ -169,7 +158,7 @@ def _flat_request(value: Object, path: str) -> str:
         "  exactly:",
     ]
     for name in request:
-        if name in _EXACT:
+        if name in EXACT:
             shown = request[name] if isinstance(request[name], str | int) else "…"
             lines.append(f"    {name}: {shown}")
     return "\n".join(lines)

@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 __all__ = [
+    "EXACT",
     "claim_path_in_v1beta1",
     "claim_to_v1",
     "claim_to_v1beta1",
@@ -25,7 +26,7 @@ _EXACTLY = re.compile(r"(\.devices\.requests\[[0-9]+\])\.exactly\b")
 _DEVICE = re.compile(r"^(spec\.devices\[[0-9]+\])\.(?!name\b)")
 
 # The fields of an exact request, which v1beta1 has in the request itself.
-_EXACT = (
+EXACT = (
     "deviceClassName",
     "selectors",
     "allocationMode",
@@ -46,8 +47,8 @@ def _requests(spec: Object, convert: Any) -> Object:
 
 def _nested(request: Object) -> Object:
     # The class is always written, so only a class that is there says that this is an exact request.
-    exact = {name: request[name] for name in _EXACT if request.get(name, "") != ""}
-    rest = {name: value for name, value in request.items() if name not in _EXACT}
+    exact = {name: request[name] for name in EXACT if request.get(name, "") != ""}
+    rest = {name: value for name, value in request.items() if name not in EXACT}
     if exact:
         rest["exactly"] = {"deviceClassName": "", **exact}
     return rest

@@ -14,22 +14,17 @@ _DRA = ("DynamicResourceAllocation",)
 _STATUS = {"status": ("get", "patch", "update")}
 
 
-def _deprecated(version: str, kind: str, since: str, until: str) -> str:
-    return f"{GROUP}/{version} {kind} is deprecated in {since}+, unavailable in {until}+"
+def _deprecated(version: str, model: type, since: str, until: str) -> Version:
+    text = f"{GROUP}/{version} {model.__name__} is deprecated in {since}+, unavailable in {until}+"
+    return Version(version, model, default=False, deprecated=text, gates=_DRA)
 
 
-def _v1(model: type) -> Version:
-    return Version("v1", model, gates=_DRA)
-
-
-def _v1beta2(model: type) -> Version:
-    warning = _deprecated("v1beta2", model.__name__, "v1.36", "v1.39")
-    return Version("v1beta2", model, default=False, deprecated=warning, gates=_DRA)
-
-
-def _v1beta1(model: type) -> Version:
-    warning = _deprecated("v1beta1", model.__name__, "v1.35", "v1.38")
-    return Version("v1beta1", model, default=False, deprecated=warning, gates=_DRA)
+def _versions(v1: type, v1beta2: type, v1beta1: type) -> tuple[Version, ...]:
+    return (
+        Version("v1", v1, gates=_DRA),
+        _deprecated("v1beta2", v1beta2, "v1.36", "v1.39"),
+        _deprecated("v1beta1", v1beta1, "v1.35", "v1.38"),
+    )
 
 
 DEVICE_CLASS = Kind(
@@ -37,11 +32,7 @@ DEVICE_CLASS = Kind(
     kind="DeviceClass",
     plural="deviceclasses",
     namespaced=False,
-    versions=(
-        _v1(resource_v1.DeviceClass),
-        _v1beta2(resource_v1beta2.DeviceClass),
-        _v1beta1(resource_v1beta1.DeviceClass),
-    ),
+    versions=_versions(resource_v1.DeviceClass, resource_v1beta2.DeviceClass, resource_v1beta1.DeviceClass),
     strategy=device_class.STRATEGY,
 )
 RESOURCE_CLAIM = Kind(
@@ -49,11 +40,7 @@ RESOURCE_CLAIM = Kind(
     kind="ResourceClaim",
     plural="resourceclaims",
     namespaced=True,
-    versions=(
-        _v1(resource_v1.ResourceClaim),
-        _v1beta2(resource_v1beta2.ResourceClaim),
-        _v1beta1(resource_v1beta1.ResourceClaim),
-    ),
+    versions=_versions(resource_v1.ResourceClaim, resource_v1beta2.ResourceClaim, resource_v1beta1.ResourceClaim),
     subresources=_STATUS,
     strategy=claim.STRATEGY,
 )
@@ -62,10 +49,10 @@ RESOURCE_CLAIM_TEMPLATE = Kind(
     kind="ResourceClaimTemplate",
     plural="resourceclaimtemplates",
     namespaced=True,
-    versions=(
-        _v1(resource_v1.ResourceClaimTemplate),
-        _v1beta2(resource_v1beta2.ResourceClaimTemplate),
-        _v1beta1(resource_v1beta1.ResourceClaimTemplate),
+    versions=_versions(
+        resource_v1.ResourceClaimTemplate,
+        resource_v1beta2.ResourceClaimTemplate,
+        resource_v1beta1.ResourceClaimTemplate,
     ),
     strategy=claim_template.STRATEGY,
 )
@@ -74,11 +61,7 @@ RESOURCE_SLICE = Kind(
     kind="ResourceSlice",
     plural="resourceslices",
     namespaced=False,
-    versions=(
-        _v1(resource_v1.ResourceSlice),
-        _v1beta2(resource_v1beta2.ResourceSlice),
-        _v1beta1(resource_v1beta1.ResourceSlice),
-    ),
+    versions=_versions(resource_v1.ResourceSlice, resource_v1beta2.ResourceSlice, resource_v1beta1.ResourceSlice),
     selectable={
         "spec.driver": text_at("spec", "driver"),
         "spec.nodeName": text_at("spec", "nodeName"),
@@ -92,15 +75,9 @@ DEVICE_TAINT_RULE = Kind(
     plural="devicetaintrules",
     namespaced=False,
     versions=(
-        _v1(resource_v1.DeviceTaintRule),
+        Version("v1", resource_v1.DeviceTaintRule, gates=_DRA),
         Version("v1beta2", resource_v1beta2.DeviceTaintRule, default=False, gates=_DRA),
-        Version(
-            "v1alpha3",
-            resource_v1alpha3.DeviceTaintRule,
-            default=False,
-            deprecated=_deprecated("v1alpha3", "DeviceTaintRule", "v1.36", "v1.39"),
-            gates=_DRA,
-        ),
+        _deprecated("v1alpha3", resource_v1alpha3.DeviceTaintRule, "v1.36", "v1.39"),
     ),
     subresources=_STATUS,
     strategy=taint_rule.STRATEGY,
