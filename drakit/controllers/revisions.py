@@ -6,8 +6,9 @@ import json
 from collections.abc import Collection
 from typing import Any
 
-from lightkube.models.apps_v1 import ControllerRevision
+from lightkube.models.apps_v1 import ControllerRevision, StatefulSet
 
+from drakit.api import registry, strategy
 from drakit.api.errors import StatusError
 from drakit.client import Client, Informer, Informers, resource_of
 from drakit.client.resources import resource_of_plain
@@ -37,6 +38,24 @@ def _data(owner: Plain) -> Plain:
     return {"spec": {"template": {**spec(owner)["template"], "$patch": "replace"}}}
 
 
+def _same_template(stateful_set: Plain, revision: Plain) -> bool:
+    """Whether the set would be the same with the revision's template: as an older API server wrote it, with fields that say nothing or
+    without defaults that there are now. Nothing is said of fields that we do not know."""
+    kind, version = registry.by_model(StatefulSet)
+    templates = []
+    for template in (spec(stateful_set)["template"], template_of(revision)):
+        try:
+            read = strategy.decode(
+                kind, version, {**stateful_set, "spec": {**spec(stateful_set), "template": template}}
+            )
+        except StatusError:
+            return False
+        if read.unknown_fields:
+            return False
+        templates.append(read.obj["spec"]["template"])
+    return bool(templates[0] == templates[1])
+
+
 def _ordered(value: Any) -> Any:
     """With keys in the order in which Go writes them: the data may never change, and a real API server compares its text."""
     if isinstance(value, dict):
@@ -49,8 +68,12 @@ def _number(revision: Plain) -> int:
 
 
 class History:
-    def __init__(self, client: Client, informers: Informers) -> None:
-        self._client = client
+    def __init__(self, client: Client, informers: Informers, *, tolerant: bool = False) -> None:
+        """`tolerant`: the last revision stays that of a template which is only written differently (StatefulSets)."""
+        self._client, self._tolerant = client, tolerant
+        self._same: dict[
+            str, tuple[int, str]
+        ] = {}  # owner's UID -> generation and resourceVersion of the last found so
         self.revisions: Informer[Plain] = informers.plain(ControllerRevision)
         self.revisions.add_index(WORKLOAD, child_states)
 
@@ -77,7 +100,20 @@ class History:
             )
             self.revisions.observe(patched)
             return patched
+        if self._tolerant and known and self._written_differently(owner, known[-1]):
+            return known[-1]
         return await self._create(owner, data, newest, collisions)
+
+    def _written_differently(self, owner: Plain, last: Plain) -> bool:
+        state = (owner["metadata"].get("generation", 0), last["metadata"]["resourceVersion"])
+        if self._same.get(uid(owner)) != state:
+            if not _same_template(owner, last):
+                return False
+            self._same[uid(owner)] = state
+        return True
+
+    def forget(self, owner: Plain) -> None:
+        self._same.pop(uid(owner), None)
 
     async def _create(self, owner: Plain, data: Plain, number: int, collisions: int) -> Plain:
         text = json.dumps(data, sort_keys=True, separators=(",", ":")) + (f"/{collisions}" if collisions else "")

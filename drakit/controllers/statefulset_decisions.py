@@ -14,8 +14,10 @@ from datetime import datetime
 from itertools import groupby, islice
 from typing import Literal
 
+from drakit.api.gates import FeatureGates
 from drakit.controllers.objects import (
     Plain,
+    condition,
     deleting,
     key_of,
     labels,
@@ -23,18 +25,27 @@ from drakit.controllers.objects import (
     pod_available,
     pod_finished,
     pod_ready,
+    set_condition,
     spec,
     status,
 )
 from drakit.controllers.pods import scaled, selector_of
 from drakit.controllers.revisions import revision_of_pod
 
-__all__ = ["POD_INDEX_LABEL", "POD_NAME_LABEL", "Action", "Roster", "Step", "decide", "next_status"]
+__all__ = ["POD_INDEX_LABEL", "POD_NAME_LABEL", "Action", "Roster", "Step", "decide", "next_status", "strategy_of"]
 
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 POD_INDEX_LABEL = "apps.kubernetes.io/pod-index"
 _LAST_ORDINAL = 2**31 - 1
 _LARGEST_ROUND = 500
+_IN_PROGRESS = {"type": "Progressing", "status": "True", "reason": "RecreateInProgress"}
+_COMPLETED = {
+    "type": "Progressing",
+    "status": "False",
+    "reason": "RecreateCompleted",
+    "message": "All pods recreated successfully",
+}
+_DEFAULT = FeatureGates.default()
 _DOUBLED = 511  # 1 + 2 + 4 + … + 256: so many places are done with before rounds are as large as they get
 
 
@@ -53,6 +64,7 @@ class Step:
     """What to do now: round after round until one fails, what is in a round at once. The rest follows when these pods have come or gone."""
 
     rounds: list[list[Action]] = field(default_factory=list)
+    progress: str = ""  # how far it is with making all pods anew
 
 
 class Ordinals:
@@ -199,6 +211,10 @@ class Roster:
         else:
             yield from sorted((ordinal for each in lists for ordinal in each), reverse=True)
 
+    def of_other_revisions(self, update: str) -> bool:
+        """Whether there are such pods, wanted or not, those that are being deleted included."""
+        return any(revision != update for revision in self.revisions)
+
     def may_have(self, pod: Plain) -> bool:
         """Whether the pod's name is the set's with an ordinal, as the set writes it: web-01 would stand in the way of web-1."""
         prefix, _, number = name(pod).rpartition("-")
@@ -228,7 +244,7 @@ def _partition(stateful_set: Plain) -> int | None:
     return None if rolling is None else int(rolling.get("partition") or 0)
 
 
-def _strategy(stateful_set: Plain) -> str:
+def strategy_of(stateful_set: Plain) -> str:
     return str((spec(stateful_set).get("updateStrategy") or {}).get("type") or "RollingUpdate")
 
 
@@ -238,17 +254,24 @@ def _parallel(stateful_set: Plain) -> bool:
 
 def _from_update(stateful_set: Plain, ordinal: int, current: str, update: str) -> bool:
     """Whether a missing pod is made from the new template: those not yet reached by a rolling update keep the old one."""
-    if current == update or _strategy(stateful_set) != "RollingUpdate":
+    if current == update or strategy_of(stateful_set) != "RollingUpdate":
         return True
     partition = _partition(stateful_set)
     reached = partition if partition is not None else int(status(stateful_set).get("currentReplicas") or 0)
     return ordinal >= _start(stateful_set) + reached
 
 
-def decide(stateful_set: Plain, roster: Roster, current: str, update: str, now: datetime) -> Step:
+def decide(
+    stateful_set: Plain, roster: Roster, current: str, update: str, now: datetime, gates: FeatureGates = _DEFAULT
+) -> Step:
     """The next step; `current` and `update` are names of revisions."""
     roster.resize(wanted_ordinals(stateful_set))
     roster.ripen(now)
+    progress = ""
+    if strategy_of(stateful_set) == "Recreate":
+        if roster.of_other_revisions(update):
+            return Step(_end_all(roster, update), "Deleting old revision pods")
+        progress = "Waiting for new-revision pods to be created" if current != update else ""
 
     def create(ordinal: int) -> Action:
         return Action("create", ordinal, new=_from_update(stateful_set, ordinal, current, update))
@@ -260,9 +283,19 @@ def decide(stateful_set: Plain, roster: Roster, current: str, update: str, now: 
             rounds += (
                 _shrink_at_once(roster, condemned) if _parallel(stateful_set) else _shrink_in_order(roster, *condemned)
             )
-        elif _strategy(stateful_set) == "RollingUpdate":
-            rounds += [[_delete(roster, ordinal)] for ordinal in _updates(stateful_set, roster, update)]
-    return Step(rounds)
+        elif strategy_of(stateful_set) == "RollingUpdate":
+            updates = _updates if gates.enabled("MaxUnavailableStatefulSet") else _next_update
+            rounds += [[_delete(roster, ordinal)] for ordinal in updates(stateful_set, roster, update)]
+    return Step(rounds, progress)
+
+
+def _end_all(roster: Roster, update: str) -> list[list[Action]]:
+    """Delete every pod of another revision, whatever the order of the set: wanted ones from the first, others from the last."""
+    condemned = {ordinal: len(roster.wanted) + place for place, ordinal in enumerate(roster.condemned())}
+    doomed = {ordinal for revision, each in roster.lasting.items() if revision != update for ordinal in each.list}
+    places = {ordinal: condemned.get(ordinal, ordinal - roster.wanted.start) for ordinal in doomed}
+    ordinals = sorted(places, key=lambda ordinal: places[ordinal])
+    return _in_rounds([places[each] for each in ordinals], [_delete(roster, each) for each in ordinals])
 
 
 def _delete(roster: Roster, ordinal: int) -> Action:
@@ -341,7 +374,17 @@ def _updates(stateful_set: Plain, roster: Roster, update: str) -> list[int]:
     return chosen
 
 
-def next_status(stateful_set: Plain, roster: Roster, current: str, update: str, now: datetime) -> Plain:
+def _next_update(stateful_set: Plain, roster: Roster, update: str) -> list[int]:
+    """As it was before `maxUnavailable`: the last pod of an old revision, unless one above it is still to come."""
+    reached = range(roster.wanted.start + (_partition(stateful_set) or 0), roster.wanted.stop)
+    waiting = max((ordinal for ordinal in roster.unavailable() if ordinal in reached), default=reached.start)
+    last = next(roster.outdated(update, reached.start), -1)
+    return [last] if last >= waiting else []
+
+
+def next_status(
+    stateful_set: Plain, roster: Roster, current: str, update: str, now: datetime, progress: str = ""
+) -> Plain:
     old = status(stateful_set)
     roster.ripen(now)
     counts = {
@@ -352,7 +395,8 @@ def next_status(stateful_set: Plain, roster: Roster, current: str, update: str, 
         "updatedReplicas": len(roster.lasting.get(update, ())),
     }
     wanted = int(spec(stateful_set).get("replicas", 1))
-    if counts["updatedReplicas"] == counts["replicas"] == counts["readyReplicas"] == wanted:
+    complete = counts["updatedReplicas"] == counts["replicas"] == counts["readyReplicas"] == wanted
+    if complete:
         current, counts["currentReplicas"] = update, counts["updatedReplicas"]
     result: Plain = {
         field: value for field, value in counts.items() if value or field in ("replicas", "availableReplicas")
@@ -363,6 +407,13 @@ def next_status(stateful_set: Plain, roster: Roster, current: str, update: str, 
         updateRevision=update,
         collisionCount=old.get("collisionCount") or 0,
     )
-    if old.get("conditions"):
-        result["conditions"] = old["conditions"]
+    recreated = (
+        complete and strategy_of(stateful_set) == "Recreate" and (progress or condition(stateful_set, "Progressing"))
+    )
+    mark = _COMPLETED if recreated else {**_IN_PROGRESS, "message": progress} if progress else None
+    conditions = old.get("conditions") or []
+    if mark is not None:
+        conditions = set_condition(conditions, mark, now)
+    if conditions:
+        result["conditions"] = conditions
     return result

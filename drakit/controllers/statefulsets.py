@@ -45,24 +45,27 @@ from drakit.controllers.statefulset_decisions import (
     Step,
     decide,
     next_status,
+    strategy_of,
 )
 
 __all__ = ["StatefulSetController"]
 
 STATEFUL_SETS = resource_of(StatefulSet)
 _WORKERS = 5
+_RECREATES = "StatefulSetRecreateStrategy"
 
 
 class StatefulSetController:
     name = "statefulset-controller"
 
     def __init__(self, context: Context) -> None:
-        self._client, self._clock = context.client, context.clock
+        self._client, self._clock, self._gates = context.client, context.clock, context.gates
         self._recorder = context.recorder("statefulset-controller")
         self.loop = ControlLoop("statefulset", self.reconcile, context, workers=_WORKERS)
         self._sets = context.informers.plain(StatefulSet)
         self._pods = workload_pods(context.informers)
-        self._history = History(context.client, context.informers)
+        tolerant = self._gates.enabled("StatefulSetSemanticRevisionComparison")
+        self._history = History(context.client, context.informers, tolerant=tolerant)
         self._control = PodControl(context.client, self._pods, self._recorder)
         self._claims = VolumeClaims(context.client, self._recorder)
         self._rosters: dict[str, Roster] = {}  # by the set's UID
@@ -79,6 +82,7 @@ class StatefulSetController:
     def _removed(self, stateful_set: Plain) -> None:
         self._rosters.pop(uid(stateful_set), None)
         self._claims.forget(stateful_set)
+        self._history.forget(stateful_set)
 
     def _roster(self, stateful_set: Plain) -> Roster:
         known = self._rosters.get(uid(stateful_set))
@@ -100,10 +104,15 @@ class StatefulSetController:
         current = status(stateful_set).get("currentRevision") or update
         if current not in known:
             current = update
+        if strategy_of(stateful_set) == "Recreate" and not self._gates.enabled(_RECREATES):
+            await self._history.truncate(stateful_set, {current, update, *roster.revisions})
+            self._refuse(stateful_set)
         failure: StatusError | None = None
         done = True
+        progress = ""
         if not deleting(stateful_set):
-            step = decide(stateful_set, roster, current, update, self._clock.now())
+            step = decide(stateful_set, roster, current, update, self._clock.now(), self._gates)
+            progress = step.progress
             templates = {True: template_of(revision), False: template_of(known.get(current, revision))}
             try:
                 await self._claims.settle(stateful_set, roster)  # before pods go, whose claims may go with them
@@ -112,11 +121,18 @@ class StatefulSetController:
                     await self._claims.settle(stateful_set, roster)
             except StatusError as error:
                 failure = error
-        await self._write_status(self._sets.get(key) or stateful_set, roster, current, update)
+        await self._write_status(self._sets.get(key) or stateful_set, roster, current, update, progress)
         await self._history.truncate(stateful_set, {current, update, *roster.revisions})
         if failure is not None:
             raise failure
         return 1.0 if roster.ripening or not done else None
+
+    def _refuse(self, stateful_set: Plain) -> None:
+        """The strategy was set while its gate was on."""
+        where = f"statefulset {namespace(stateful_set)}/{name(stateful_set)}"
+        text = f"{where} uses Recreate strategy but feature gate {_RECREATES} is disabled"
+        self._recorder.event(stateful_set, "Warning", "UnknownStrategy", text)
+        raise StatusError(500, "InternalError", text)
 
     async def _carry_out(
         self, stateful_set: Plain, step: Step, templates: dict[bool, Plain], revisions: dict[bool, str]
@@ -167,8 +183,10 @@ class StatefulSetController:
         patch = {"metadata": {"uid": uid(pod), "labels": identity}}
         self._pods.observe(await self._client.patch_plain(PODS, name(pod), patch, namespace=namespace(pod)))
 
-    async def _write_status(self, stateful_set: Plain, roster: Roster, current: str, update: str) -> None:
-        new = next_status(stateful_set, roster, current, update, self._clock.now())
+    async def _write_status(
+        self, stateful_set: Plain, roster: Roster, current: str, update: str, progress: str
+    ) -> None:
+        new = next_status(stateful_set, roster, current, update, self._clock.now(), progress)
         patch = status_patch(status(stateful_set), new)
         if patch is not None:
             self._sets.observe(

@@ -15,6 +15,7 @@ _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SUFFIX = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}(?![a-z0-9])")  # of names whose object is gone
 _DROPPED = ("managedFields", "resourceVersion", "generation", "creationTimestamp", "uid", "selfLink", "generateName")
 _HISTORY = "deployment.kubernetes.io/"
+_PASSING = ("RecreateCompleted",)  # of a template that was replaced before anyone saw it there is none
 _DROPPED_STATUS = ("observedGeneration",)
 
 
@@ -69,16 +70,13 @@ def _line(obj: Plain, ordered: list[str], names: dict[str, str]) -> str:
         if obj["kind"] == "Job" and completions and body["status"].get("succeeded", 0) > completions:
             # One pod more than wanted, from a create whose answer got lost: Kubernetes has the event TooManySucceededPods for it.
             body["status"]["succeeded"] = completions
-        conditions = body["status"].get("conditions")
+        conditions = [
+            {key: value for key, value in entry.items() if key != "observedGeneration"}
+            for entry in body["status"].pop("conditions", None) or ()
+            if (entry["type"], entry["status"]) != ("Suspended", "False") and entry.get("reason") not in _PASSING
+        ]
         if conditions:
-            body["status"]["conditions"] = sorted(
-                (
-                    {key: value for key, value in entry.items() if key != "observedGeneration"}
-                    for entry in conditions
-                    if (entry["type"], entry["status"]) != ("Suspended", "False")
-                ),
-                key=lambda entry: entry["type"],
-            )
+            body["status"]["conditions"] = sorted(conditions, key=lambda entry: entry["type"])
     text = json.dumps(body, sort_keys=True)
     for name in ordered:
         if name in text:

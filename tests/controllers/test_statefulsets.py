@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from datetime import UTC, datetime, timedelta
 
@@ -9,6 +10,7 @@ import pytest
 from lightkube.models.apps_v1 import ControllerRevision, StatefulSet
 from lightkube.models.core_v1 import Event, Pod
 
+from drakit.api.gates import FeatureGates
 from drakit.client import Plain
 from drakit.controllers.statefulset_decisions import POD_NAME_LABEL, Roster, decide, next_status
 from tests.controllers import objects as make
@@ -25,7 +27,8 @@ def _set(rng: random.Random) -> Plain:
     body["spec"]["podManagementPolicy"] = rng.choice(("OrderedReady", "Parallel"))
     body["spec"]["ordinals"] = {"start": rng.choice((0, 0, 2))}
     rolling = {"partition": rng.choice((0, 0, 1, 2)), "maxUnavailable": rng.choice((1, 1, 2))}
-    body["spec"]["updateStrategy"] = {"type": rng.choice(("RollingUpdate", "OnDelete")), "rollingUpdate": rolling}
+    kind = rng.choice(("RollingUpdate", "OnDelete", "Recreate"))
+    body["spec"]["updateStrategy"] = {"type": kind, "rollingUpdate": rolling}
     return body
 
 
@@ -92,6 +95,131 @@ def test_how_many_pods_are_updated_at_once(policy: str, limit: int | str | None,
     step = decide(owner, Roster(owner, pods), "old", "new", NOW)
     assert [(action.verb, action.ordinal) for each in step.rounds for action in each] == [
         ("delete", 9 - number) for number in range(at_once)
+    ]
+
+
+@pytest.mark.parametrize("policy", ["OrderedReady", "Parallel"])
+def test_recreate_ends_all_old_pods_at_once_and_waits_for_the_last(policy: str) -> None:
+    """Those that are no longer wanted too, and whatever state they are in."""
+    owner = make.workload("StatefulSet", "s", replicas=3, podManagementPolicy=policy)
+    owner["spec"] |= {"updateStrategy": {"type": "Recreate"}, "ordinals": {"start": 1}}
+
+    def pods(*states: tuple[int, str, str]) -> list[Plain]:
+        return [
+            {
+                "metadata": {
+                    "name": f"s-{ordinal}",
+                    "labels": {"app": "s", "controller-revision-hash": revision, POD_NAME_LABEL: f"s-{ordinal}"},
+                    **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if phase == "ending" else {}),
+                },
+                "status": {"phase": phase},
+            }
+            for ordinal, revision, phase in states
+        ]
+
+    def decided(*states: tuple[int, str, str]) -> tuple[list[list[tuple[str, int]]], str]:
+        step = decide(owner, Roster(owner, pods(*states)), "old", "new", NOW)
+        return [[(action.verb, action.ordinal) for action in each] for each in step.rounds], step.progress
+
+    doomed, waits = "Deleting old revision pods", "Waiting for new-revision pods to be created"
+    assert decided((1, "old", "Pending"), (2, "old", "ending"), (3, "new", "Running"), (5, "old", "Running")) == (
+        [[("delete", 1)], [("delete", 5)]],
+        doomed,
+    )
+    assert decided((0, "old", "ending")) == ([], doomed)
+    first = [[("create", 1)]] if policy == "OrderedReady" else [[("create", 1)], [("create", 2), ("create", 3)]]
+    assert decided() == (first, waits)
+
+
+def test_recreate_tells_how_far_it_is(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        recreate = {"updateStrategy": {"type": "Recreate"}, "podManagementPolicy": "Parallel"}
+        await cluster.create(make.workload("StatefulSet", "s", replicas=2, **recreate))
+        await _run(cluster)
+        assert "conditions" not in (await cluster.get(StatefulSet, "s"))["status"]  # there was nothing to make anew
+        before = {pod["metadata"]["uid"] for pod in await cluster.list(Pod)}
+        told = []
+        await cluster.patch(Pod, "s-0", {"metadata": {"finalizers": ["example.com/stay"]}})
+        await cluster.patch(StatefulSet, "s", {"spec": {"template": {"metadata": {"labels": {"v": "2"}}}}})
+        await cluster.settle(1)
+        told.append(await _progress(cluster))
+        assert [pod["metadata"]["name"] for pod in await cluster.list(Pod)] == ["s-0"]
+        await cluster.patch(Pod, "s-0", {"metadata": {"finalizers": None}})
+        await cluster.settle(5)
+        told.append(await _progress(cluster))
+        await _run(cluster)
+        told.append(await _progress(cluster))
+        assert told == [
+            ("True", "RecreateInProgress", "Deleting old revision pods"),
+            ("True", "RecreateInProgress", "Waiting for new-revision pods to be created"),
+            ("False", "RecreateCompleted", "All pods recreated successfully"),
+        ]
+        status = (await cluster.get(StatefulSet, "s"))["status"]
+        assert (status["currentRevision"], status["currentReplicas"]) == (status["updateRevision"], 2)
+        assert not before & {pod["metadata"]["uid"] for pod in await cluster.list(Pod)}
+
+    play(story, STATEFUL_SETS, gates="StatefulSetRecreateStrategy=true")
+
+
+async def _progress(cluster: Cluster) -> tuple[str, str, str]:
+    (condition,) = (await cluster.get(StatefulSet, "s"))["status"]["conditions"]
+    assert condition["type"] == "Progressing"
+    return condition["status"], condition["reason"], condition["message"]
+
+
+def test_recreate_whose_gate_is_off_by_now_is_refused() -> None:
+    async def story() -> None:
+        with_gate = FeatureGates.parse("StatefulSetRecreateStrategy=true")
+        async with Cluster([STATEFUL_SETS], gates=with_gate) as cluster:
+            await cluster.kill()
+            cluster.gates = FeatureGates.default()
+            await cluster.start()
+            await cluster.create(make.workload("StatefulSet", "s", updateStrategy={"type": "Recreate"}))
+            await cluster.settle(1)
+            assert not await cluster.list(Pod)
+            (event,) = await cluster.list(Event)
+            text = (
+                "statefulset default/s uses Recreate strategy but feature gate StatefulSetRecreateStrategy is disabled"
+            )
+            assert (event["type"], event["reason"], event["message"]) == ("Warning", "UnknownStrategy", text)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("sick", "chosen"),
+    [
+        pytest.param((), [3], id="the-last"),
+        pytest.param((1,), [3], id="one-below-is-not-waited-for"),
+        pytest.param((3,), [3], id="though-it-is-sick-itself"),
+        pytest.param((4,), [], id="one-above-is-still-to-come"),
+    ],
+)
+def test_without_its_gate_pods_are_updated_one_by_one_whatever_their_number(
+    sick: tuple[int, ...], chosen: list[int]
+) -> None:
+    """As before `maxUnavailable`; 4 has the new revision, 0 is below the partition."""
+    owner = make.workload("StatefulSet", "s", replicas=5, podManagementPolicy="Parallel")
+    owner["spec"]["updateStrategy"] = {"rollingUpdate": {"maxUnavailable": 3, "partition": 1}}
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2025-01-01T00:00:00Z"}
+    pods = [
+        {
+            "metadata": {
+                "name": f"s-{ordinal}",
+                "labels": {
+                    "app": "s",
+                    "controller-revision-hash": "new" if ordinal == 4 else "old",
+                    POD_NAME_LABEL: f"s-{ordinal}",
+                },
+            },
+            "status": {"phase": "Running", "conditions": [] if ordinal in sick else [ready]},
+        }
+        for ordinal in range(5)
+    ]
+    gates = FeatureGates.parse("MaxUnavailableStatefulSet=false")
+    step = decide(owner, Roster(owner, pods), "old", "new", NOW, gates)
+    assert [(action.verb, action.ordinal) for each in step.rounds for action in each] == [
+        ("delete", ordinal) for ordinal in chosen
     ]
 
 

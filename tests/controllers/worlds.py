@@ -290,10 +290,13 @@ STATEFUL_SETS = Story(
         patch(StatefulSet, "s", {"spec": {"replicas": 2}}),
         create(make.workload("StatefulSet", "p", replicas=3, serviceName="p", podManagementPolicy="Parallel")),
         patch(StatefulSet, "p", {"spec": {"template": {"metadata": {"labels": {"v": "2"}}}}}),
+        create(make.workload("StatefulSet", "r", replicas=3, updateStrategy={"type": "Recreate"})),
+        patch(StatefulSet, "r", {"spec": {"template": {"metadata": {"labels": {"v": "2"}}}}}),
     ),
     (Pod, StatefulSet),
     run_pods,
     patience=40.0,
+    gates="StatefulSetRecreateStrategy=true",
 )
 
 DAEMON_SETS = Story(
