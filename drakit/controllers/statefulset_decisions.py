@@ -107,7 +107,7 @@ class Roster:
         self.ripening = Ordinals()  # ready, but not for minReadySeconds yet, as far as we know
         self.lasting: dict[str, Ordinals] = {}  # revision -> pods that are not being deleted
         self.finished = Ordinals()  # and not being deleted
-        self.unnamed = Ordinals()  # without the label that says their name
+        self.unnamed = Ordinals()  # not finished, and without the label that says their name
         self.unsettled: set[int] = set()  # ordinals whose pod has changed since its claims were looked at
         self.revisions: Counter[str] = Counter()  # of all pods
         self.ready = 0
@@ -143,7 +143,7 @@ class Roster:
         self.missing.discard(ordinal)
         self.revisions[revision] += 1
         self.ready += ready
-        if labels(pod).get(POD_NAME_LABEL) != name(pod):
+        if labels(pod).get(POD_NAME_LABEL) != name(pod) and not pod_finished(pod):
             self.unnamed.add(ordinal)
         if not deleting(pod):
             self.lasting.setdefault(revision, Ordinals()).add(ordinal)
@@ -276,16 +276,16 @@ def decide(
     def create(ordinal: int) -> Action:
         return Action("create", ordinal, new=_from_update(stateful_set, ordinal, current, update))
 
-    rounds, complete = _fill_at_once(roster, create) if _parallel(stateful_set) else _fill_in_order(roster, create)
-    if complete:
-        condemned = list(roster.condemned()) if _parallel(stateful_set) else [*islice(roster.condemned(), 1)]
-        if condemned:
-            rounds += (
-                _shrink_at_once(roster, condemned) if _parallel(stateful_set) else _shrink_in_order(roster, *condemned)
-            )
-        elif strategy_of(stateful_set) == "RollingUpdate":
-            updates = _updates if gates.enabled("MaxUnavailableStatefulSet") else _next_update
-            rounds += [[_delete(roster, ordinal)] for ordinal in updates(stateful_set, roster, update)]
+    parallel = _parallel(stateful_set)
+    rounds, complete = _fill_at_once(roster, create) if parallel else _fill_in_order(roster, create)
+    if not complete:
+        return Step(rounds, progress)
+    condemned = list(roster.condemned()) if parallel else [*islice(roster.condemned(), 1)]
+    if condemned:
+        rounds += _shrink_at_once(roster, condemned) if parallel else _shrink_in_order(roster, *condemned)
+    if strategy_of(stateful_set) == "RollingUpdate" and (parallel or not condemned):
+        updates = _updates if gates.enabled("MaxUnavailableStatefulSet") else _next_update
+        rounds += [[_delete(roster, ordinal)] for ordinal in updates(stateful_set, roster, update)]
     return Step(rounds, progress)
 
 

@@ -302,6 +302,22 @@ def test_adopted_pod_gets_the_labels_of_its_ordinal(play) -> None:
     play(story, STATEFUL_SETS)
 
 
+def test_a_parallel_set_is_updated_while_pods_that_it_no_longer_wants_still_end(play) -> None:
+    """Their end may take as long as their node is away."""
+
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.workload("StatefulSet", "s", replicas=2, podManagementPolicy="Parallel"))
+        await _run(cluster)
+        await cluster.patch(Pod, "s-1", {"metadata": {"finalizers": ["example.com/stay"]}})
+        wanted = {"replicas": 1, "template": {"metadata": {"labels": {"v": "2"}}}}
+        await cluster.patch(StatefulSet, "s", {"spec": wanted})
+        await _run(cluster)
+        labels = {pod["metadata"]["name"]: pod["metadata"]["labels"].get("v") for pod in await cluster.list(Pod)}
+        assert labels == {"s-0": "2", "s-1": None}
+
+    play(story, STATEFUL_SETS)
+
+
 async def _run(cluster: Cluster) -> None:
     for _ in range(8):
         await cluster.settle(1)
