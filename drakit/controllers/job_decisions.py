@@ -304,10 +304,7 @@ def wanted_active(job: Plain, counts: Counts) -> int:
         return 0
     if completions is None:
         return counts.active if counts.succeeded > 0 else int(parallelism)
-    left = completions - counts.succeeded
-    if counts.failed_indexes is not None:
-        left -= len(counts.failed_indexes)
-    return int(max(0, min(parallelism, left)))
+    return int(max(0, min(parallelism, completions - counts.succeeded)))
 
 
 def pending_indexes(job: Plain, counts: Counts, taken: Callable[[int], bool], limit: int, start: int = 0) -> list[int]:

@@ -211,8 +211,10 @@ class JobController:
             verdict = decisions.complete(job, counts, now)
         if verdict is not None and self._count(job, "active"):
             verdict = None  # some pods could not be deleted: the end is written when they are gone
+        held = self._held_back(job, counts, verdict)
+        failed = [pod for pod in failed if uid(pod) not in held]
         first = self._first_status(job, counts, succeeded=succeeded, failed=failed, verdict=verdict, managed=managed)
-        await self._track(job, first, counts=counts, verdict=verdict, backoff=backoff)
+        await self._track(job, first, counts=counts, verdict=verdict, backoff=backoff, held=held)
         if failure is not None:
             raise failure
         return again
@@ -356,7 +358,14 @@ class JobController:
     # Status.
 
     async def _track(
-        self, job: Plain, first: Plain, *, counts: Counts, verdict: Plain | None, backoff: Backoff
+        self,
+        job: Plain,
+        first: Plain,
+        *,
+        counts: Counts,
+        verdict: Plain | None,
+        backoff: Backoff,
+        held: Collection[str],
     ) -> None:
         """Write what is new, let go of counted pods, turn their UIDs into numbers, end the Job when nothing is left."""
         job = await self._write(job, first)
@@ -365,7 +374,6 @@ class JobController:
             self._decided.pop(uid(job), None)
         if decisions.indexed(job):
             self._placement(job).done = counts.succeeded_indexes
-        held = self._held_back(job, counts, verdict)
         terminated = self._uncounted(job)
         if deleting(job):
             terminated += [pod for pod in self._active(job) if JOB_FINALIZER in finalizers(pod)]
@@ -444,7 +452,7 @@ class JobController:
         return changed
 
     def _held_back(self, job: Plain, counts: Counts, verdict: Plain | None) -> set[str]:
-        """Counting failures per index: the last failed pod of an index keeps its finalizer until its successor is made."""
+        """Counting failures per index: the last failed pod of an index is not let go of, nor listed, until its successor is made."""
         if verdict is not None or counts.failed_indexes is None or deleting(job):
             return set()
         return {

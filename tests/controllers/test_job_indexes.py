@@ -8,7 +8,7 @@ from lightkube.models.core_v1 import Pod, ResourceQuota
 
 from drakit.client import Plain
 from drakit.controllers import jobs
-from drakit.controllers.job_decisions import Counts, pending_indexes
+from drakit.controllers.job_decisions import Counts, pending_indexes, wanted_active
 from drakit.controllers.job_indexes import Indexes
 from tests.controllers import objects as make
 from tests.controllers.cluster import Cluster
@@ -66,6 +66,34 @@ def test_failures_that_do_not_count_lengthen_the_wait_of_their_index(play) -> No
         ] * 3
 
     play(story, JOBS)
+
+
+def test_failed_pod_is_counted_when_the_next_of_its_index_is_made_and_not_listed_before(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        spec = {"completionMode": "Indexed", "backoffLimitPerIndex": 5}
+        await cluster.create(make.job("j", completions=1, **spec))
+        await cluster.settle(1)
+        (pod,) = await cluster.list(Pod)
+        await end(cluster, pod, "Failed", 1)
+        await cluster.settle(5)
+        status = (await cluster.get(Job, "j"))["status"]
+        assert (status.get("failed"), status["uncountedTerminatedPods"], status.get("active")) == (None, {}, None)
+        assert (await cluster.get(Pod, pod["metadata"]["name"]))["metadata"]["finalizers"] == [FINALIZER]
+        await cluster.settle(10)
+        status = (await cluster.get(Job, "j"))["status"]
+        assert (status["failed"], status["uncountedTerminatedPods"], status["active"]) == (1, {}, 1)
+
+    play(story, JOBS)
+
+
+def test_pod_whose_index_has_succeeded_takes_no_place_from_others() -> None:
+    """One of two pods that an index had by mistake still runs; that another index failed for good makes no difference."""
+    job = make.job("j", completions=4, parallelism=3, completionMode="Indexed", backoffLimitPerIndex=0)
+    counts = Counts(
+        active=1, succeeded=1, failed=1, succeeded_indexes=Indexes.parse("3", 4), failed_indexes=Indexes.parse("0", 4)
+    )
+    assert wanted_active(job, counts) - counts.active == 2
+    assert pending_indexes(job, counts, lambda index: index == 3, 2) == [1, 2]
 
 
 def test_failed_pod_of_an_index_that_is_no_longer_wanted_loses_its_finalizer(play) -> None:
