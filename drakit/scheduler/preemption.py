@@ -125,7 +125,9 @@ def _ineligible(state: State, info: PodInfo, diagnosis: Diagnosis) -> str | None
     if spec.preemptionPolicy == "Never":
         return NEVER
     promise = state.nominated.get(info.uid)
-    name = info.nominated_node or (promise.node if promise is not None else "")
+    name = (
+        promise.node if promise is not None else ""
+    )  # the pod's status may still name a node that is another's by now
     rejection = diagnosis.rejections.get(name)
     if rejection is not None and not rejection.resolvable and not _by_devices(rejection):
         return None  # whoever leaves it, the node will not do

@@ -117,8 +117,8 @@ def condition_patch(pod: Pod, reason: str, message: str, now: str, nominated: st
         if meta.generation:
             condition["observedGeneration"] = meta.generation
         changes["conditions"] = [condition]
-    if nominated is not None and nominated != ((status.nominatedNodeName if status else None) or ""):
-        changes["nominatedNodeName"] = nominated or None
+    if nominated or (nominated == "" and status is not None and status.nominatedNodeName):
+        changes["nominatedNodeName"] = nominated or None  # also one that is known: `not_nominated` may be on its way
     if not changes:
         return None
     return {"metadata": {"uid": meta.uid}, "status": changes}

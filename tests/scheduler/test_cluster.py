@@ -167,6 +167,29 @@ def test_a_pod_that_waits_is_outranked_by_one_of_higher_priority() -> None:
     scenario(test)
 
 
+def test_a_pod_that_is_outranked_finds_other_victims_at_once() -> None:
+    async def test(client: Client) -> None:
+        await high_priority(client, high=1000, middle=500)
+        await client.create(template("two", 2))
+        for name in ("low-a", "low-b"):
+            await client.create(pod(name, templates="two", terminationGracePeriodSeconds=600))
+        await until(lambda: both(client, "low-a", "low-b"), "two pods on four devices")
+        await client.create(pod("middle", templates="two", priorityClassName="middle"))
+        await until(lambda: nomination(client, "middle"), "the nomination")
+        await client.create(pod("high", templates="two", priorityClassName="high"))
+        await until(lambda: nomination(client, "high"), "the other nomination")
+        assert "preempting 0 victims" in await reason(client, "high")
+
+        async def both_go() -> bool:
+            return sum(e.reason == "Preempted" for e in (await client.list(Event)).items) == 2
+
+        await until(both_go, "a victim for each")
+        await until(lambda: nomination(client, "middle"), "the second nomination", seconds=3)
+        assert "preempting 1 victims" in await reason(client, "middle")
+
+    scenario(test)
+
+
 def test_a_victim_that_could_not_be_deleted_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     async def test(client: Client) -> None:
         await high_priority(client)

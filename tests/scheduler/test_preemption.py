@@ -15,6 +15,7 @@ from drakit.scheduler.decide import Placement, decide
 from drakit.scheduler.outcome import Diagnosis
 from drakit.scheduler.pods import PodInfo
 from drakit.scheduler.preemption import Preemption, preempt, waits_for
+from drakit.scheduler.report import condition_patch
 from drakit.scheduler.state import State
 from tests.scheduler.builders import DRIVER, NOW, claim, device_class, info, node, pod_group, slice_, state, uid
 
@@ -383,9 +384,28 @@ def test_more_victims_are_not_looked_for_while_some_leave(by_scheduler: bool, co
     run(made, "other", "a", priority=9, requests={"cpu": "1"})
     run(made, "low", "b", requests={"cpu": "1"})
     pod = info("p", priority=5, requests={"cpu": "1"}, status={"nominatedNodeName": "a"})
+    made.nominate(pod, "a")
     found, text = ask(made, pod)
     assert (text == "preemption: not eligible due to a terminating pod on the nominated node.") is waits
     assert waits or victims(found) == (["low"] if cordoned else ["going"])
+
+
+def test_a_node_that_became_anothers_is_not_waited_for_though_the_status_still_names_it() -> None:
+    made = state(node("a", cpu="2"))
+    made.place(leaving("going", by_scheduler=True, requests={"cpu": "1"}), "a")
+    run(made, "low", "a", requests={"cpu": "1"})
+    made.nominate(info("more-important", priority=9, requests={"cpu": "1"}), "a")
+    outranked = info("p", priority=5, requests={"cpu": "1"}, status={"nominatedNodeName": "a"})
+    found, _ = ask(made, outranked)
+    assert victims(found) == ["going", "low"]
+
+
+def test_a_nomination_is_written_though_the_pod_shows_it_already() -> None:
+    """The status may be older than a write that takes the node away from the pod."""
+    pod = info("p", status={"nominatedNodeName": "a"}).pod
+    patch = condition_patch(pod, "Unschedulable", "why", "2026-02-02T00:00:00Z", "a")
+    assert patch is not None
+    assert patch["status"]["nominatedNodeName"] == "a"
 
 
 def test_a_victim_that_was_told_to_go_counts_as_going_before_the_server_shows_it() -> None:
