@@ -125,18 +125,15 @@ def _ineligible(state: State, info: PodInfo, diagnosis: Diagnosis) -> str | None
     if spec.preemptionPolicy == "Never":
         return NEVER
     promise = state.nominated.get(info.uid)
-    name = (
-        promise.node if promise is not None else ""
-    )  # the pod's status may still name a node that is another's by now
-    rejection = diagnosis.rejections.get(name)
-    if rejection is not None and not rejection.resolvable and not _by_devices(rejection):
+    if promise is None:
+        return None  # the pod's status may still name a node that is another's by now
+    node, rejection = state.nodes.by_name.get(promise.node), diagnosis.rejections.get(promise.node)
+    past_help = rejection is not None and not rejection.resolvable and not _by_devices(rejection)
+    if node is None or node.node is None or past_help:
         return None  # whoever leaves it, the node will not do
-    nominated = state.nodes.by_name.get(name)
-    if nominated is not None and any(
-        priority_of(state, pod) < info.priority and _preempted(state, pod) for pod in nominated.pods.values()
-    ):
+    if any(priority_of(state, pod) < info.priority and _preempted(state, pod) for pod in node.pods.values()):
         return TERMINATING
-    if promise is not None and any(_comes_free(state, key) for key in promise.claims):
+    if any(_comes_free(state, key) for key in promise.claims):
         return TERMINATING  # its pod is gone, its devices are yet to be given back: no reason to look for more victims
     return None
 

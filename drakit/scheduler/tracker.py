@@ -18,7 +18,7 @@ from lightkube.models.scheduling_v1beta1 import PodGroup
 from drakit.api.errors import StatusError
 from drakit.client import Client, Informers
 from drakit.clock import Clock
-from drakit.scheduler import groups, hints
+from drakit.scheduler import filters, groups, hints
 from drakit.scheduler.claims import ClaimLookupError, allocation_of, extended_owner, key_of
 from drakit.scheduler.extended import IMPLICIT_PREFIX
 from drakit.scheduler.pods import DEFAULT_SCHEDULER, PodInfo, is_deleting, is_finished
@@ -215,14 +215,25 @@ class Tracker:
     def _node_set(self, node: Node) -> None:
         if self.state.set_node(node):
             assert node.metadata is not None
-            hints.node_changed(self.queue, self.state.nodes.by_name[node.metadata.name or ""], self.clock.monotonic())
+            found = self.state.nodes.by_name[node.metadata.name or ""]
+            hints.node_changed(self.queue, found, self.clock.monotonic())
+            self._not_there(found.name, lambda info: filters.static(info, found) is not None)
             self._wake()
 
     def _node_gone(self, node: Node) -> None:
         assert node.metadata is not None
-        self.state.remove_node(node.metadata.name or "")
+        name = node.metadata.name or ""
+        self.state.remove_node(name)
         hints.node_gone(self.queue, self.clock.monotonic())
+        self._not_there(name, lambda info: True)
         self._wake()
+
+    def _not_there(self, node: str, barred: Callable[[PodInfo], bool]) -> None:
+        """Pods that wait for victims to leave a node which they cannot go to any more look for another one: victims on a node that
+        is lost may never leave."""
+        for uid, promise in self.state.nominated.items():
+            if promise.node == node and barred(promise.info) and (waiting := self.queue.get(uid)) is not None:
+                self._try_again(waiting, self.clock.monotonic())
 
     def _devices_changed(self) -> None:
         hints.devices_changed(self.queue, self.clock.monotonic())

@@ -11,12 +11,15 @@ from lightkube.models.policy_v1 import PodDisruptionBudget
 from lightkube.models.resource_v1 import Device, ResourceClaimConsumerReference, ResourceSlice
 
 from drakit.api.typed import from_plain
+from drakit.clock import VirtualClock
 from drakit.scheduler.decide import Placement, decide
 from drakit.scheduler.outcome import Diagnosis
 from drakit.scheduler.pods import PodInfo
 from drakit.scheduler.preemption import Preemption, preempt, waits_for
+from drakit.scheduler.queue import SchedulingQueue
 from drakit.scheduler.report import condition_patch
 from drakit.scheduler.state import State
+from drakit.scheduler.tracker import Tracker
 from tests.scheduler.builders import DRIVER, NOW, claim, device_class, info, node, pod_group, slice_, state, uid
 
 
@@ -366,16 +369,17 @@ def leaving(name: str, *, by_scheduler: bool, **more: Any) -> PodInfo:
 
 
 @pytest.mark.parametrize(
-    ("by_scheduler", "cordoned", "waits"),
+    ("by_scheduler", "trouble", "waits"),
     [
-        pytest.param(True, False, True, id="a-victim"),
-        pytest.param(False, False, False, id="deleted-by-somebody"),
-        pytest.param(True, True, False, id="the-node-is-past-help"),
+        pytest.param(True, "", True, id="a-victim"),
+        pytest.param(False, "", False, id="deleted-by-somebody"),
+        pytest.param(True, "cordoned", False, id="the-node-is-past-help"),
+        pytest.param(True, "removed", False, id="the-node-is-gone"),
     ],
 )
-def test_more_victims_are_not_looked_for_while_some_leave(by_scheduler: bool, cordoned: bool, waits: bool) -> None:
+def test_more_victims_are_not_looked_for_while_some_leave(by_scheduler: bool, trouble: str, waits: bool) -> None:
     made = state(node("a", cpu="2"), node("b", cpu="1"))
-    if cordoned:
+    if trouble == "cordoned":
         away = node("a", cpu="2")
         assert away.spec is not None
         away.spec.unschedulable = True
@@ -385,9 +389,11 @@ def test_more_victims_are_not_looked_for_while_some_leave(by_scheduler: bool, co
     run(made, "low", "b", requests={"cpu": "1"})
     pod = info("p", priority=5, requests={"cpu": "1"}, status={"nominatedNodeName": "a"})
     made.nominate(pod, "a")
+    if trouble == "removed":
+        made.remove_node("a")
     found, text = ask(made, pod)
     assert (text == "preemption: not eligible due to a terminating pod on the nominated node.") is waits
-    assert waits or victims(found) == (["low"] if cordoned else ["going"])
+    assert waits or victims(found) == (["low"] if trouble else ["going"])
 
 
 def test_a_node_that_became_anothers_is_not_waited_for_though_the_status_still_names_it() -> None:
@@ -398,6 +404,22 @@ def test_a_node_that_became_anothers_is_not_waited_for_though_the_status_still_n
     outranked = info("p", priority=5, requests={"cpu": "1"}, status={"nominatedNodeName": "a"})
     found, _ = ask(made, outranked)
     assert victims(found) == ["going", "low"]
+
+
+@pytest.mark.parametrize(("lost", "by_taint"), [("a", True), ("a", False), ("b", True), ("b", False)])
+def test_a_pod_that_waits_for_a_node_that_is_lost_is_tried_again(lost: str, by_taint: bool) -> None:
+    made, queue = state(node("a"), node("b")), SchedulingQueue()
+    tracker = Tracker(made, queue, VirtualClock(), "default-scheduler", wake=lambda: None, watched=lambda: None)
+    tracker._pod_set(None, info("p", priority=10).pod)
+    waiting = queue.pop()
+    assert waiting is not None
+    queue.unschedulable(waiting, frozenset(("DynamicResources",)), 0.0, ())
+    made.nominate(waiting.info, "a")
+    if by_taint:
+        tracker._node_set(node(lost, taints=[{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}]))
+    else:
+        tracker._node_gone(node(lost))
+    assert queue.counts()["unschedulable"] == (0 if lost == "a" else 1)
 
 
 def test_a_nomination_is_written_though_the_pod_shows_it_already() -> None:
