@@ -109,7 +109,7 @@ class Attempt:
         if self.devices.unallocated or self.devices.provided:
             for other in waiting:
                 if self.state.takes_devices(other):
-                    text = f"what comes free on node {node.name} is promised to pod {other.key}"
+                    text = f"what comes free on node {node.name} is promised to {other.told(self.info.namespace)}"
                     return Rejection(PLUGIN, (CANNOT_ALLOCATE,), details=text)
         for other in waiting:
             node.add(other)
@@ -230,7 +230,7 @@ def _kept_for_another(attempt: Attempt) -> Rejection | None:
     state, mine = attempt.state, {key_of(claim) for claim in attempt.devices.allocated}
     for promise in _ahead(state, attempt.info) if mine else ():
         if (found := mine.intersection(promise.claims)) and state.takes_devices(promise.info):
-            text = f"claim {min(found)} is to come free for pod {promise.info.key}"
+            text = f"claim {min(found)} is to come free for {promise.info.told(attempt.info.namespace)}"
             return Rejection(PLUGIN, ("resourceclaim in use",), details=text)
     return None
 

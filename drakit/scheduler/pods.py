@@ -81,6 +81,10 @@ class PodInfo:
         other.pod = pod
         return other
 
+    def told(self, namespace: str) -> str:
+        """What readers of that namespace may know of the pod."""
+        return f"pod {self.key}" if self.namespace == namespace else "a pod of another namespace"
+
     @property
     def node_name(self) -> str:
         return (self.pod.spec.nodeName if self.pod.spec else None) or ""

@@ -91,16 +91,26 @@ def preempt(attempt: Attempt, diagnosis: Diagnosis) -> tuple[Preemption | None, 
     if candidates:
         return min(candidates, key=lambda candidate: _cost(state, candidate)), ""
     if protected is not None:
-        names = ", ".join(victim.key for victim in protected.victims if not _going(state, victim))
-        text = f"pods {names} could make room on node {protected.node}, but a disruption budget protects them"
+        names = _named((victim for victim in protected.victims if not _going(state, victim)), info.namespace)
+        text = f"{names} could make room on node {protected.node}, but a disruption budget protects them"
         diagnosis.advice = f"{diagnosis.advice}; {text}" if diagnosis.advice else text
     return None, preemption_message(diagnosis.total_nodes, statuses)
 
 
-def waits_for(victims: Iterable[PodInfo]) -> str:
-    names = sorted({victim.key for victim in victims})
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"waits for {', '.join(names[:NAMED])}{more} to leave"
+def waits_for(victims: Iterable[PodInfo], namespace: str) -> str:
+    return f"waits for {_named(victims, namespace)} to leave"
+
+
+def _named(pods: Iterable[PodInfo], namespace: str) -> str:
+    """For readers of that namespace: what others run is nobody else's business."""
+    keys = {pod.uid: pod.key if pod.namespace == namespace else "" for pod in pods}.values()
+    names, foreign = sorted(key for key in keys if key), sum(not key for key in keys)
+    found = [", ".join(names[:NAMED])] if names else []
+    if len(names) > NAMED:
+        found.append(f"{len(names) - NAMED} more")
+    if foreign:
+        found.append("1 pod of another namespace" if foreign == 1 else f"{foreign} pods of other namespaces")
+    return " and ".join(found)
 
 
 def _by_devices(rejection: Rejection) -> bool:

@@ -254,7 +254,7 @@ class Scheduler:
         advice = trial.advice()
         if plans:
             refused = f"found a placement for podgroup, preempting {told_to_go} victims"
-            waiting_for = waits_for(chain.from_iterable(plan.victims for _, plan in plans))
+            waiting_for = waits_for(chain.from_iterable(plan.victims for _, plan in plans), key.split("/")[0])
             advice = f" [{waiting_for}]"
             for _, outcome, _ in trial.left:
                 if isinstance(outcome, Diagnosis):
@@ -522,7 +522,7 @@ class Scheduler:
                 count = f"preempting {self._go_ahead(info, found)} victims"
                 self._outrank(info, found.node)
                 nominated = found.node
-                diagnosis.advice = waits_for(found.victims)
+                diagnosis.advice = waits_for(found.victims, info.namespace)
                 said.append(f"preemption: found a potential placement for pod on node {found.node}, {count}")
             elif text:
                 said.append(text)

@@ -29,10 +29,10 @@ def uid() -> str:
 def pod(
     name: str = "p", *, requests: dict[str, str] | None = None, claims: dict[str, str] | None = None, **more: Any
 ) -> Pod:
-    """`claims`: entry name -> ResourceClaim name. Further keywords are fields of the spec, or `labels`, `priority`, `status`."""
+    """`claims`: entry name -> ResourceClaim name. Further keywords are fields of the spec, or `namespace`, `labels`, `status`."""
     meta = {
         "name": name,
-        "namespace": "ns",
+        "namespace": more.pop("namespace", "ns"),
         "uid": more.pop("uid", f"pod-{name}"),
         "labels": more.pop("labels", {}),
         "generation": 1,

@@ -154,14 +154,15 @@ def test_for_devices_alone_a_budget_is_never_broken() -> None:
     assert found is None
 
 
-def test_a_pod_that_waits_for_its_victims_keeps_others_off_their_devices() -> None:
+@pytest.mark.parametrize(("namespace", "whose"), [("ns", "pod ns/p"), ("other", "a pod of another namespace")])
+def test_a_pod_that_waits_for_its_victims_keeps_others_off_their_devices(namespace: str, whose: str) -> None:
     made = full(claim("want"), claim("late"))
-    waiting = info("p", priority=10, claims={"c": "want"})
+    waiting = info("p", namespace=namespace, priority=10, claims={"c": "want"})
     made.nominate(waiting, "a")
     outcome, _ = decide(made, info("late", priority=0, claims={"c": "late"}), NOW, uid)
     assert isinstance(outcome, Diagnosis)
     assert outcome.message() == (
-        "0/1 nodes are available: 1 cannot allocate all claims. [what comes free on node a is promised to pod ns/p]"
+        f"0/1 nodes are available: 1 cannot allocate all claims. [what comes free on node a is promised to {whose}]"
     )
     outcome, _ = decide(made, info("later", priority=20, claims={"c": "late"}), NOW, uid)
     assert not isinstance(outcome, Diagnosis)
@@ -190,7 +191,7 @@ def test_a_promise_to_another_does_not_let_a_budget_be_broken() -> None:
     assert isinstance(outcome, Diagnosis)
     assert attempt is not None
     assert preempt(attempt, outcome)[0] is None
-    assert outcome.advice == "pods ns/one, ns/two could make room on node a, but a disruption budget protects them"
+    assert outcome.advice == "ns/one, ns/two could make room on node a, but a disruption budget protects them"
 
 
 def test_pods_that_leave_already_are_victims_before_any_other() -> None:
@@ -638,7 +639,10 @@ def test_what_is_promised_of_a_shared_pool_is_counted_once() -> None:
         pytest.param(["a"], "waits for ns/a to leave", id="one"),
         pytest.param(["a", "b", "a"], "waits for ns/a, ns/b to leave", id="each-once"),
         pytest.param(list("abcdef"), "waits for ns/a, ns/b, ns/c, ns/d and 2 more to leave", id="many"),
+        pytest.param(["a", "b/x"], "waits for ns/a and 1 pod of another namespace to leave", id="a-foreign-one"),
+        pytest.param(["b/x", "c/x"], "waits for 2 pods of other namespaces to leave", id="foreign-ones"),
     ],
 )
 def test_whom_a_pod_waits_for(names: list[str], text: str) -> None:
-    assert waits_for(map(info, names)) == text
+    pods = [info(name[-1], uid=name, namespace=name[:-2] or "ns") for name in names]
+    assert waits_for(pods, "ns") == text
