@@ -187,14 +187,6 @@ class Inventory:
 
         return record.with_rules(taints_of, self._interner)
 
-    def taints(self, driver: str, pool: str, device: str) -> tuple[Taint, ...]:
-        """Of a published device, those of rules included."""
-        known = self.pools.get((driver, pool))
-        for record in known.current() if known is not None else ():
-            if device in record.names:
-                return record.traits[record.names.index(device)].taints
-        return ()
-
     # Classes and nodes
 
     def set_class(self, cls: DeviceClass) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 from lightkube.models.core_v1 import NodeSelector, NodeSelectorRequirement
-from lightkube.models.resource_v1 import ResourceClaim
+from lightkube.models.resource_v1 import DeviceToleration, ResourceClaim
 
 from drakit.allocator.claims import config_of
 from drakit.allocator.devices import SliceRecord, Traits
@@ -61,7 +61,7 @@ def _result(problem: Problem, claim: ResourceClaim, choice: Choice, position: in
     if alternative.admin:
         result["adminAccess"] = True
     if alternative.tolerations:
-        result["tolerations"] = [_compact(msgspec.to_builtins(toleration)) for toleration in alternative.tolerations]
+        result["tolerations"] = tolerations(alternative.tolerations)
     if problem.features.DeviceBindingAndStatus:
         if traits.binding_conditions:
             result["bindingConditions"] = list(traits.binding_conditions)
@@ -79,9 +79,10 @@ def _result(problem: Problem, claim: ResourceClaim, choice: Choice, position: in
     return result
 
 
-def _compact(toleration: dict[str, Any]) -> dict[str, Any]:
-    # As Go writes it: an empty string is left out.
-    return {key: value for key, value in toleration.items() if value != ""}
+def tolerations(tolerations: Sequence[DeviceToleration]) -> list[dict[str, Any]]:
+    """As Go writes them: an empty string is left out."""
+    plain = (msgspec.to_builtins(toleration) for toleration in tolerations)
+    return [{key: value for key, value in each.items() if value != ""} for each in plain]
 
 
 def _config(claim: ResourceClaim, chosen: Sequence[Alternative]) -> list[dict[str, Any]]:

@@ -21,15 +21,12 @@ from drakit.scheduler.claims import PLUGIN, key_of, uid_of
 from drakit.scheduler.devices import (
     CANNOT_ALLOCATE,
     NO_DEVICES,
-    NOT_AVAILABLE,
     ExtendedClaim,
     PodDevices,
     Rejected,
     Variant,
     alternative_rank,
     has_alternatives,
-    tolerates_anything,
-    would_be_evicted,
 )
 from drakit.scheduler.nodes import NodeInfo
 from drakit.scheduler.outcome import Diagnosis, Rejection, SchedulingError
@@ -39,6 +36,7 @@ from drakit.scheduler.state import Promise, State
 
 DIAGNOSED_ALLOCATIONS = 32  # nodes asked why not; beyond these the counts alone speak
 COMPARED_ALLOCATIONS = 8  # nodes allocated on when the devices decide
+TRIED_FOR_A_TIME = 32  # nodes whose devices the pod would have to leave at once, before it is told to wait
 
 
 @dataclass(slots=True)
@@ -62,6 +60,7 @@ class Attempt:
         )
         self.nominated = _nominated_by_node(state, info) if state.nominated else {}
         self.failures: dict[str, Failure] = {}  # by node, of the allocator
+        self.over = 0  # nodes with devices that are tolerated no longer
         # Nothing but room on the node has to be asked: the usual case, and it is asked of every candidate.
         self._room_only = not (
             info.ports or self.nominated or self.spread or self.neighbours or self.devices.restricts_nodes
@@ -219,7 +218,7 @@ def _decide(
         return Diagnosis(len(state.nodes), prefilter=kept), None
     if (known := state.known_failure(attempt.key)) is not None:
         return known.retold(attempt.devices.names), None
-    placement = _search(attempt)
+    placement = _search(attempt) or _search_for_a_time(attempt)
     if placement is not None:
         return placement, attempt
     return diagnose(attempt), attempt
@@ -233,6 +232,18 @@ def _kept_for_another(attempt: Attempt) -> Rejection | None:
             text = f"claim {min(found)} is to come free for {promise.info.told(attempt.info.namespace)}"
             return Rejection(PLUGIN, ("resourceclaim in use",), details=text)
     return None
+
+
+def _search_for_a_time(attempt: Attempt) -> Placement | None:
+    """Devices that taints make the pod leave again, as Kubernetes gives them at any time. Not those that it would have to leave
+    at once: evicted, made anew and placed there again, it would keep the cluster busy for ever."""
+    if not attempt.devices.choosy:
+        return None
+    failures, attempt.failures, attempt.devices.to_stay = attempt.failures, {}, False
+    try:
+        return _search(attempt)
+    finally:
+        attempt.failures, attempt.devices.to_stay = failures, True
 
 
 def _search(attempt: Attempt) -> Placement | None:
@@ -263,8 +274,7 @@ def _best_of(attempt: Attempt, batch: list[NodeInfo]) -> Placement | None:
         spread=attempt.spread,
         neighbours=attempt.neighbours,
     )
-    new = attempt.devices.unallocated
-    if state.partitions or has_alternatives(new) or tolerates_anything(new):
+    if state.partitions or has_alternatives(attempt.devices.unallocated):
         return _best_by_devices(attempt, batch, order)
     for index in order:
         node = batch[index]
@@ -277,21 +287,17 @@ def _best_of(attempt: Attempt, batch: list[NodeInfo]) -> Placement | None:
 
 def _best_by_devices(attempt: Attempt, batch: list[NodeInfo], order: list[int]) -> Placement | None:
     """Where the devices themselves differ: a node with the better alternative of firstAvailable, or where a partition leaves
-    the least over, beats one with more room. One whose devices the pod would have to leave again comes last."""
+    the least over, beats one with more room."""
     state = attempt.state
     alternatives = has_alternatives(attempt.devices.unallocated)
     fitting: list[tuple[NodeInfo, Allocation | None, Variant | None]] = []
-    passing: list[tuple[NodeInfo, Allocation | None, Variant | None]] = []  # taints would evict the pod there
     for index in order:
         found = _allocate(attempt, batch[index])
         if found is None:
             continue
-        evicted = found[0] is not None and would_be_evicted(state.inventory, found[0].results)
-        (passing if evicted else fitting).append((batch[index], *found))
-        enough = len(fitting) + len(passing) >= COMPARED_ALLOCATIONS
-        if enough or not (evicted or alternatives or _fullness(state, found[0])):
+        fitting.append((batch[index], *found))
+        if len(fitting) >= COMPARED_ALLOCATIONS or not (alternatives or _fullness(state, found[0])):
             break
-    fitting = fitting or passing
     if not fitting:
         return None
     ranks = [alternative_rank(v.claims, a.results) if a and v else 0 for _, a, v in fitting]
@@ -324,9 +330,14 @@ def _allocate(attempt: Attempt, node: NodeInfo) -> tuple[Allocation | None, Vari
         return None, variant
     if variant.feasible is not None and node.name not in variant.feasible:
         return None
+    if attempt.over >= TRIED_FOR_A_TIME:
+        return None
     outcome = devices.allocate(node, variant)
     if isinstance(outcome, Failure):
         attempt.failures[node.name] = outcome
+        return None
+    if not devices.to_stay and devices.is_over(outcome):
+        attempt.over += 1
         return None
     return outcome, variant
 
@@ -394,7 +405,7 @@ def _device_rejection(attempt: Attempt, node: NodeInfo, *, may_allocate: bool) -
             return Rejection(PLUGIN, (text,))
         if not may_allocate and variant.feasible is not None and node.name not in variant.feasible:
             return NO_DEVICES
-    return NOT_AVAILABLE if attempt.devices.unavailable(node) else NO_DEVICES
+    return attempt.devices.not_available if attempt.devices.unavailable(node) else NO_DEVICES
 
 
 def _raise_errors(attempt: Attempt) -> None:

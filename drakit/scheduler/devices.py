@@ -7,16 +7,15 @@ list of claims differs between nodes: a *variant* is one such list with the node
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 import msgspec
 from lightkube.models.core_v1 import NodeSelector
-from lightkube.models.resource_v1 import DeviceRequest, DeviceToleration, ResourceClaim
+from lightkube.models.resource_v1 import AllocationResult, DeviceRequest, ResourceClaim
 
-from drakit.allocator import Allocation, Budget, Failure, Inventory, NodeSet, allocate, feasible_nodes
-from drakit.allocator.taints import tolerates
+from drakit.allocator import Allocation, Budget, Failure, NodeSet, allocate, feasible_nodes
 from drakit.api.typed import from_plain
 from drakit.scheduler import extended
 from drakit.scheduler.claims import (
@@ -31,13 +30,13 @@ from drakit.scheduler.claims import (
     ready_to_bind,
     uid_of,
 )
+from drakit.scheduler.evicting import lasting, tell_tolerations
 from drakit.scheduler.nodes import NodeInfo
 from drakit.scheduler.outcome import Rejection, SchedulingError
 from drakit.scheduler.pods import PodInfo
 from drakit.scheduler.selectors import node_selector_matches
 from drakit.scheduler.state import State
 
-NO_EXECUTE = "NoExecute"
 CANNOT_ALLOCATE = "cannot allocate all claims"
 NOT_AVAILABLE = Rejection(PLUGIN, ("resourceclaim not available on the node",))
 LEFTOVER = Rejection(PLUGIN, ("cannot schedule extended resource claim",))
@@ -82,13 +81,16 @@ class PodDevices:
         self.allocated: list[ResourceClaim] = []
         self._selectors: list[tuple[ResourceClaim, NodeSelector]] = []
         self._unusable: list[ResourceClaim] = []  # on any node
+        self.not_available = NOT_AVAILABLE
+        self.to_stay = True  # look for devices only that no taint makes the pod leave again
         for claim in self.claims:
             if state.claims.is_allocated(claim):
                 self._use_allocated(claim)
             else:
                 self._check_classes(claim)
                 self.unallocated.append(claim)
-        self._variants: dict[frozenset[str], Variant] = {}
+        self._variants: dict[tuple[frozenset[str], bool], Variant] = {}
+        self.choosy = self._tells_taints_apart() and tolerates_anything(self.unallocated)
 
     def of(self, info: PodInfo) -> PodDevices:
         """The devices of another pod, seen from the same decision."""
@@ -145,15 +147,17 @@ class PodDevices:
         return self.variant(frozenset(by_devices))
 
     def variant(self, resources: frozenset[str]) -> Variant:
-        found = self._variants.get(resources)
+        found = self._variants.get((resources, self.to_stay))
         if found is None:
             made = self._extended_claim(resources) if resources else None
             claims = [*self.unallocated, made.claim] if made else self.unallocated
             state = self._state
             feasible = (
-                feasible_nodes(state.inventory, state.allocated, claims, features=state.features) if claims else None
+                feasible_nodes(state.inventory, state.allocated, self._asked(claims), features=state.features)
+                if claims
+                else None
             )
-            found = self._variants[resources] = Variant(claims, made, feasible)
+            found = self._variants[resources, self.to_stay] = Variant(claims, made, feasible)
         return found
 
     def unavailable(self, node: NodeInfo) -> list[ResourceClaim]:
@@ -168,9 +172,19 @@ class PodDevices:
         assert node.node is not None
         state = self._state
         budget = Budget(seconds=state.policy.filter_timeout, steps=1 << 30, clock=state.policy.clock)
-        return allocate(
-            state.inventory, state.allocated, node.node, variant.claims, features=state.features, budget=budget
-        )
+        asked = self._asked(variant.claims)
+        outcome = allocate(state.inventory, state.allocated, node.node, asked, features=state.features, budget=budget)
+        if asked is not variant.claims and isinstance(outcome, Allocation):
+            for claim, result in zip(variant.claims, outcome.results, strict=True):
+                tell_tolerations(claim, result)
+        return outcome
+
+    def _asked(self, claims: list[ResourceClaim]) -> list[ResourceClaim]:
+        return [lasting(claim) for claim in claims] if self.choosy and self.to_stay else claims
+
+    def is_over(self, allocation: Allocation) -> bool:
+        """The pod would be evicted as soon as it has these devices."""
+        return any(self._driven_away(from_plain(AllocationResult, each)) is not None for each in allocation.results)
 
     # -- preparation
 
@@ -201,6 +215,19 @@ class PodDevices:
                 late = True
             if late:
                 self._unusable.append(claim)
+        if (why := self._driven_away(allocation_of(claim))) is not None:
+            self._unusable.append(claim)
+            self.not_available = replace(NOT_AVAILABLE, details=f"claim {key_of(claim)} has to come free first: {why}")
+
+    def _driven_away(self, allocation: AllocationResult | None) -> str | None:
+        """Why a pod that came to these devices now would be evicted at once, as often as it came."""
+        if allocation is None or allocation.devices is None or not self._tells_taints_apart():
+            return None
+        found = self._state.evicting.first(allocation.devices.results or ())
+        return found[1] if found is not None and found[0] <= self._now else None
+
+    def _tells_taints_apart(self) -> bool:
+        return bool(self._state.evicting) and self._state.features.DeviceTaints
 
     def _check_classes(self, claim: ResourceClaim) -> None:
         for request in requests_of(claim):
@@ -270,18 +297,3 @@ def tolerates_anything(claims: Sequence[ResourceClaim]) -> bool:
         for each in (request.exactly, *(request.firstAvailable or ()))
         if each is not None
     )
-
-
-def would_be_evicted(inventory: Inventory, results: Sequence[dict[str, Any]]) -> bool:
-    """A device of these allocations has a NoExecute taint that is tolerated for some time only, or not where it evicts."""
-    for allocation in results:
-        for result in allocation.get("devices", {}).get("results", ()):
-            stays = [
-                from_plain(DeviceToleration, each)
-                for each in result.get("tolerations") or ()
-                if each.get("effect") == NO_EXECUTE and each.get("tolerationSeconds") is None
-            ]
-            for taint in inventory.taints(result["driver"], result["pool"], result["device"]):
-                if taint.effect == NO_EXECUTE and not any(tolerates(each, taint) for each in stays):
-                    return True
-    return False

@@ -15,6 +15,7 @@ from lightkube.models.scheduling_v1beta1 import PodGroup
 from drakit.allocator import Allocated, Features, Inventory
 from drakit.api.gates import FeatureGates
 from drakit.scheduler.claims import Claims, claim_name, is_groups
+from drakit.scheduler.evicting import EvictingTaints
 from drakit.scheduler.extended import ClassesByResource
 from drakit.scheduler.filters import StaticFits
 from drakit.scheduler.nodes import Nodes
@@ -75,12 +76,14 @@ class State:
     )  # UIDs of those that go only with this pod
     claims: Claims = field(init=False)
     static: StaticFits = field(init=False)
+    evicting: EvictingTaints = field(init=False)
     features: Features = field(init=False)
     binding_conditions: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self.claims = Claims(self.allocated, self.partitions)
         self.static = StaticFits(self.nodes)
+        self.evicting = EvictingTaints(self.inventory)
         self.features = Features.from_gates(self.gates)
         self.binding_conditions = self.gates.enabled("DRADeviceBindingConditions") and self.gates.enabled(
             "DRAResourceClaimDeviceStatus"
@@ -116,11 +119,13 @@ class State:
         self.revision += 1
         self.inventory.set_slice(slice_)
         self.partitions.set_slice(slice_)
+        self.evicting.set_slice(slice_)
 
     def remove_slice(self, name: str) -> None:
         self.revision += 1
         self.inventory.remove_slice(name)
         self.partitions.remove_slice(name)
+        self.evicting.remove_slice(name)
 
     def set_class(self, device_class: DeviceClass) -> None:
         assert device_class.metadata is not None
@@ -138,12 +143,12 @@ class State:
 
     def set_rule(self, rule: DeviceTaintRule) -> bool:
         """Whether it makes a difference to any device; so does `remove_rule`."""
-        changed = self.inventory.set_rule(rule)
+        changed = self.inventory.set_rule(rule) | self.evicting.set_rule(rule)
         self.revision += changed
         return changed
 
     def remove_rule(self, name: str) -> bool:
-        changed = self.inventory.remove_rule(name)
+        changed = self.inventory.remove_rule(name) | self.evicting.remove_rule(name)
         self.revision += changed
         return changed
 

@@ -190,6 +190,44 @@ def test_a_pod_that_is_outranked_finds_other_victims_at_once() -> None:
     scenario(test)
 
 
+def test_pods_that_share_a_tainted_device_move_to_another_together() -> None:
+    """The first that is made anew does not keep the others, and itself, on the device that they all have to leave."""
+
+    async def test(client: Client) -> None:
+        await client.create(claim("shared"))
+        body = pod("web", claims="shared", terminationGracePeriodSeconds=1)
+        labels = {"app": "web"}
+        spec = {"replicas": 3, "selector": {"matchLabels": labels}}
+        made = {"metadata": {"labels": labels}, "spec": body["spec"]}
+        meta = {"name": "web", "namespace": NS}
+        await client.create(
+            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": meta, "spec": {**spec, "template": made}}
+        )
+
+        async def device() -> str:
+            found = await client.get(ResourceClaim, "shared", namespace=NS)
+            allocation = found.status.allocation if found.status else None
+            users = (found.status.reservedFor if found.status else None) or ()
+            if allocation is None or allocation.devices is None or len(users) != 3:
+                return ""
+            return (allocation.devices.results or ())[0].device
+
+        tainted = await until(device, "three pods on one device")
+        taint = {"key": "bad", "effect": "NoExecute"}
+        selector = {"driver": CLASS, "device": tainted}
+        rule = {"apiVersion": API, "kind": "DeviceTaintRule", "metadata": {"name": "bad"}}
+        await client.create({**rule, "spec": {"deviceSelector": selector, "taint": taint}})
+
+        async def moved() -> bool:
+            return await device() not in ("", tainted)
+
+        await until(moved, "the three pods on another device")
+        told = [e for e in (await client.list(Event)).items if e.reason == "DeviceTaintManagerEviction"]
+        assert len(told) == 3
+
+    scenario(test)
+
+
 def test_a_victim_that_could_not_be_deleted_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     async def test(client: Client) -> None:
         await high_priority(client)

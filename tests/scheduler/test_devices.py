@@ -9,10 +9,24 @@ from lightkube.models.resource_v1 import DeviceTaintRule
 
 from drakit.api.typed import from_plain
 from drakit.scheduler.claims import BindingFailed, ClaimLookupError, ready_to_bind
+from drakit.scheduler.decide import Placement, decide
 from drakit.scheduler.outcome import Diagnosis, Rejection, SchedulingError
 from drakit.scheduler.pods import PodInfo
 from drakit.scheduler.state import Policy, State
-from tests.scheduler.builders import DRIVER, claim, device_class, info, node, place, pod, refuse, slice_, state
+from tests.scheduler.builders import (
+    DRIVER,
+    NOW,
+    claim,
+    device_class,
+    info,
+    node,
+    place,
+    pod,
+    refuse,
+    slice_,
+    state,
+    uid,
+)
 
 GPU = "example.com/gpu"
 
@@ -230,29 +244,102 @@ def test_a_partition_goes_where_it_leaves_the_least_over() -> None:
 
 
 @pytest.mark.parametrize(
-    ("toleration", "chosen"),
+    ("toleration", "chosen", "waits"),
     [
-        pytest.param({"effect": "NoExecute", "tolerationSeconds": 60}, "healthy", id="for-a-time"),
-        pytest.param({}, "healthy", id="without-the-effect"),
-        pytest.param({"effect": "NoExecute"}, "idle", id="without-end"),
+        pytest.param({"effect": "NoExecute", "tolerationSeconds": 60}, "healthy", False, id="for-a-time"),
+        pytest.param({"effect": "NoExecute", "tolerationSeconds": 30}, "healthy", True, id="for-a-time-that-is-over"),
+        pytest.param({"effect": "NoExecute", "tolerationSeconds": 1 << 62}, "healthy", False, id="for-ages"),
+        pytest.param({}, "healthy", True, id="without-the-effect"),
+        pytest.param({"effect": "NoExecute"}, "idle", False, id="without-end"),
     ],
 )
-def test_devices_that_would_have_to_be_left_again_come_last(toleration: dict[str, Any], chosen: str) -> None:
-    taint = {"key": "example.com/bad", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}
-    request = {"deviceClassName": "gpu", "count": 1, "tolerations": [{"operator": "Exists", **toleration}]}
+def test_devices_that_would_have_to_be_left_again_come_last(
+    toleration: dict[str, Any], chosen: str, waits: bool
+) -> None:
+    """Those that would have to be left at once are not given at all."""
+    taint = {"key": "example.com/bad", "effect": "NoExecute", "timeAdded": "2025-12-31T23:59:30Z"}
+    tolerated = [{"operator": "Exists", **toleration}]
+    request = {"deviceClassName": "gpu", "count": 1, "tolerations": tolerated}
     claims = [claim(name, requests=[{"name": "r", "exactly": request}]) for name in "ab"]
     made = state(node("idle"), node("healthy"), slice_("healthy", 1), slice_("idle", 1, taints=[taint]), device_class())
     for each in claims:
         made.claims.set(each)
     for index in range(3):
         made.place(info(f"x{index}"), "healthy")
-    assert place(made, user("p", "a")).node == chosen
-    assert place(made, user("q", "b")).node in {"idle", "healthy"} - {chosen}  # better than nothing, as in Kubernetes
+    first = place(made, user("p", "a"))
+    assert first.node == chosen
+    assert first.allocations[0][1]["devices"]["results"][0]["tolerations"] == tolerated
+    if waits:
+        outcome, _ = decide(made, user("q", "b"), NOW, uid)
+        assert isinstance(outcome, Diagnosis)
+        assert outcome.message().startswith("0/2 nodes are available: 2 cannot allocate all claims. [node idle: ")
+        assert "gpu.example.com/idle/gpu-0: tainted, and not tolerated: example.com/bad:NoExecute" in outcome.message()
+    else:  # better than nothing, as in Kubernetes
+        assert place(made, user("q", "b")).node in {"idle", "healthy"} - {chosen}
 
 
-def rule(message: str = "", **selector: str) -> DeviceTaintRule:
+def test_on_one_node_too_devices_that_may_be_kept_come_first() -> None:
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu", "count": 1, "tolerations": [for_a_minute()]}}
+    made = state(node("a"), slice_("a", 2), device_class(), claim("c", requests=[request]))
+    made.set_rule(rule(driver=DRIVER, pool="a", device="gpu-0"))
+    assert devices(place(made, user("p", "c")).allocations[0][1]) == ["a/gpu-1"]
+
+
+def for_a_minute() -> dict[str, Any]:
+    return {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}
+
+
+@pytest.mark.parametrize("published", [True, False], ids=["", "device-gone"])
+@pytest.mark.parametrize(
+    ("tolerations", "added", "waits"),
+    [
+        pytest.param([], "2026-01-01T00:00:00Z", True, id="not-tolerated"),
+        pytest.param([for_a_minute()], "2025-12-31T23:59:30Z", False, id="tolerated-still"),
+        pytest.param([for_a_minute()], "2025-12-31T23:58:30Z", True, id="tolerated-no-more"),
+        pytest.param([{"operator": "Exists", "effect": "NoExecute"}], "", False, id="tolerated"),
+    ],
+)
+def test_a_shared_claim_whose_users_are_evicted_finds_no_new_ones(
+    tolerations: list[dict[str, Any]], added: str, waits: bool, published: bool
+) -> None:
+    """Else it would never come free, and all who need it were evicted as often as they come."""
+    results = [{"request": "r", "driver": DRIVER, "pool": "a", "device": "gpu-0", "tolerations": tolerations}]
+    reserved = [{"resource": "pods", "name": "old", "uid": "pod-old"}]
+    shared = claim("c", status={"allocation": {"devices": {"results": results}}, "reservedFor": reserved})
+    made = state(node("a"), slice_("a", 2 if published else 0), device_class(), shared)
+    made.set_rule(rule(driver=DRIVER, device="gpu-0", added=added))
+    outcome, _ = decide(made, user("p", "c"), NOW, uid)
+    assert isinstance(outcome, Diagnosis) is waits
+    if isinstance(outcome, Diagnosis):
+        assert outcome.message() == (
+            "0/1 nodes are available: 1 resourceclaim not available on the node. [claim ns/c has to come free first: "
+            "taint example.com/bad:NoExecute of device gpu.example.com/a/gpu-0]"
+        )
+        assert made.remove_rule("r")
+        place(made, user("p", "c"))
+
+
+def test_taints_of_slices_count_while_these_are_current() -> None:
+    taint = {"key": "bad", "effect": "NoExecute", "timeAdded": "2025-01-01T00:00:00Z"}
+    results = [{"request": "r", "driver": DRIVER, "pool": "a", "device": "gpu-0"}]
+    shared = claim("c", status={"allocation": {"devices": {"results": results}}})
+    made = state(node("a"), slice_("a", 1, taints=[taint]), device_class(), shared)
+    assert isinstance(decide(made, user("p", "c"), NOW, uid)[0], Diagnosis)
+    newer = slice_("a", 1)
+    assert newer.metadata is not None
+    newer.metadata.name, newer.spec.pool.generation = "newer", 2
+    made.set_slice(newer)
+    assert isinstance(decide(made, user("p", "c"), NOW, uid)[0], Placement)
+    made.remove_slice("newer")
+    assert isinstance(decide(made, user("p", "c"), NOW, uid)[0], Diagnosis)
+    made.set_slice(slice_("a", 1))
+    assert isinstance(decide(made, user("p", "c"), NOW, uid)[0], Placement)
+    assert not made.evicting
+
+
+def rule(message: str = "", added: str = "", **selector: str) -> DeviceTaintRule:
     conditions = [{"type": "EvictionInProgress", "status": "True", "reason": "R", "message": message}]
-    taint = {"key": "example.com/bad", "effect": "NoExecute"}
+    taint = {"key": "example.com/bad", "effect": "NoExecute", **({"timeAdded": added} if added else {})}
     body = {"metadata": {"name": "r"}, "spec": {"deviceSelector": selector, "taint": taint}}
     return from_plain(DeviceTaintRule, {**body, "status": {"conditions": conditions}})
 
