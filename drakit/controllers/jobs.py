@@ -43,6 +43,7 @@ from drakit.controllers.objects import (
     status_patch,
     uid,
 )
+from drakit.controllers.pace import AGAIN, Pace
 from drakit.controllers.pods import (
     JOB_FINALIZER,
     JOB_UID,
@@ -84,6 +85,7 @@ class JobController:
         self._jobs = context.informers.plain(Job)
         self._groups = JobGroups(context, self.loop, self._recorder)
         self._pods = workload_pods(context.informers)
+        self._pace = Pace(self._pods, context.clock)
         self._control = PodControl(context.client, self._pods, self._recorder)
         self._backoff: dict[str, Backoff] = {}  # by the Job's UID
         self._decided: dict[str, Plain] = {}  # by UID, the end that its status does not show yet
@@ -280,11 +282,16 @@ class JobController:
         wait = 0.0 if per_index else backoff.left(self._clock.now())
         if wait > 0:
             return None, wait
+        burst = min(missing, _BURST)
+        room = self._pace.room(namespace(job), burst)
+        if not room:
+            return None, AGAIN
         if not decisions.indexed(job):
             body = new_pod(job)
-            _, error = await slow_start(min(missing, _BURST), lambda _: self._control.create(job, body))
-            return error, None
-        return await self._create_indexed(job, counts, min(missing, _BURST))
+            _, error = await slow_start(room, lambda _: self._control.create(job, body))
+        else:
+            error, wait = await self._create_indexed(job, counts, room)
+        return error, AGAIN if room < burst else wait or None
 
     def _placement(self, job: Plain) -> Placement:
         completions = int(spec(job).get("completions") or 0)
@@ -293,7 +300,7 @@ class JobController:
             known = self._placements[uid(job)] = Placement(completions)
         return known
 
-    async def _create_indexed(self, job: Plain, counts: Counts, missing: int) -> tuple[Exception | None, float | None]:
+    async def _create_indexed(self, job: Plain, counts: Counts, missing: int) -> tuple[Exception | None, float]:
         last_failed = self._last_failed(job) if spec(job).get("backoffLimitPerIndex") is not None else {}
         placement, now = self._placement(job), self._clock.now()
         ready: list[int] = []
@@ -314,7 +321,7 @@ class JobController:
         worked, error = await slow_start(len(ready), make)
         if waits or worked < len(ready):  # these indexes are still without a pod
             placement.start = min(placement.start, *found)
-        return error, min(waits.values(), default=None)
+        return error, min(waits.values(), default=0.0)
 
     def _superfluous(self, job: Plain, surplus: int) -> list[Plain]:
         """Pods to delete: those we have let go of and could not delete, all but one of each index, indexes out of range, then as

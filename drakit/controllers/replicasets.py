@@ -31,6 +31,7 @@ from drakit.controllers.objects import (
     status_patch,
     uid,
 )
+from drakit.controllers.pace import AGAIN, Pace
 from drakit.controllers.pods import (
     WORKLOAD,
     PodControl,
@@ -145,6 +146,7 @@ class ReplicaSetController:
         self._sets = context.informers.plain(ReplicaSet)
         self._sets.add_index(WORKLOAD, child_states)
         self._pods = workload_pods(context.informers)
+        self._pace = Pace(self._pods, context.clock)
         self._control = PodControl(context.client, self._pods, context.recorder("replicaset-controller"))
         self._sets.add_handler(self._changed, lambda _, new: self._changed(new), self._changed)
         follow_children(context, self._pods, self._sets, self.loop, same=same_pod)
@@ -167,31 +169,38 @@ class ReplicaSetController:
         ):
             await adopt_and_release(self._client, self._pods, replica_set, REPLICA_SETS, among=pod_active)
         failure: Exception | None = None
+        again: float | None = None
         if not deleting(replica_set):
-            failure = await self._scale(replica_set)
+            failure, again = await self._scale(replica_set)
         await self._write_status(self._sets.get(key) or replica_set, exact, failure)
         if failure is not None:
             raise failure
-        return self._next_look(replica_set)
+        return min((seconds for seconds in (again, self._next_look(replica_set)) if seconds is not None), default=None)
 
     def _count(self, owner: str, state: str) -> int:
         return self._pods.index_count(WORKLOAD, f"{owner}:{state}")
 
-    async def _scale(self, replica_set: Plain) -> Exception | None:
+    async def _scale(self, replica_set: Plain) -> tuple[Exception | None, float | None]:
+        """Make or delete pods; the error, and after how many seconds to go on."""
         wanted = spec(replica_set).get("replicas", 1)
         missing = wanted - self._count(uid(replica_set), "active")
         if missing > 0:
             body = pod_from_template(spec(replica_set)["template"], replica_set)
-            _, error = await slow_start(min(missing, _BURST), lambda _: self._control.create(replica_set, body))
-            return error  # each pod that comes, or goes, brings the set back: for the others there is another turn
+            burst = min(missing, _BURST)
+            room = self._pace.room(namespace(replica_set), burst)
+            _, error = await slow_start(room, lambda _: self._control.create(replica_set, body))
+            return (
+                error,
+                AGAIN if room < burst else None,
+            )  # each pod that comes, or goes, brings the set back: for the others there is another turn
         if missing < 0:
             active = [pod for pod in owned_pods(self._pods, replica_set) if pod_active(pod)]
             doomed = deletion_order(active, self._crowding(replica_set), self._clock.now())[: min(-missing, _BURST)]
             answers = await asyncio.gather(
                 *(self._control.delete(replica_set, pod) for pod in doomed), return_exceptions=True
             )
-            return next((answer for answer in answers if isinstance(answer, Exception)), None)
-        return None
+            return next((answer for answer in answers if isinstance(answer, Exception)), None), None
+        return None, None
 
     def _crowding(self, replica_set: Plain) -> Counter[str]:
         """How many active pods of the same Deployment are on each node; a set of its own does not care, as in Kubernetes."""

@@ -32,12 +32,23 @@ from drakit.controllers.objects import (
 from drakit.controllers.pods import scaled, selector_of
 from drakit.controllers.revisions import revision_of_pod
 
-__all__ = ["POD_INDEX_LABEL", "POD_NAME_LABEL", "Action", "Roster", "Step", "decide", "next_status", "strategy_of"]
+__all__ = [
+    "POD_INDEX_LABEL",
+    "POD_NAME_LABEL",
+    "Action",
+    "Roster",
+    "Step",
+    "decide",
+    "lacking",
+    "next_status",
+    "strategy_of",
+]
 
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 POD_INDEX_LABEL = "apps.kubernetes.io/pod-index"
 _LAST_ORDINAL = 2**31 - 1
 _LARGEST_ROUND = 500
+_BURST = 500  # pods made in one step: they bring the set back for the others
 _IN_PROGRESS = {"type": "Progressing", "status": "True", "reason": "RecreateInProgress"}
 _COMPLETED = {
     "type": "Progressing",
@@ -91,9 +102,27 @@ class Ordinals:
     def within(self, wanted: range) -> list[int]:
         return self.list[bisect_left(self.list, wanted.start) : bisect_left(self.list, wanted.stop)]
 
+    def count(self, wanted: range) -> int:
+        return bisect_left(self.list, wanted.stop) - bisect_left(self.list, wanted.start)
+
     def first(self, wanted: range) -> int | None:
         place = bisect_left(self.list, wanted.start)
         return self.list[place] if place < len(self.list) and self.list[place] < wanted.stop else None
+
+    def gaps(self, wanted: range) -> Iterator[int]:
+        """Those of `wanted` that are not here. Nobody may want them all: a set of 2,147,483,647 has as many."""
+        ordinal, place = wanted.start, bisect_left(self.list, wanted.start)
+        while ordinal < wanted.stop:
+            if place == len(self.list) or ordinal < self.list[place]:
+                yield ordinal
+                ordinal += 1
+            else:  # past a row of neighbours at once
+                end = self._end_of_row(place)
+                ordinal, place = self.list[end - 1] + 1, end
+
+    def _end_of_row(self, place: int) -> int:
+        offset = self.list[place] - place
+        return bisect_left(range(len(self.list)), True, place, key=lambda each: self.list[each] - each > offset)
 
 
 class Roster:
@@ -102,7 +131,6 @@ class Roster:
     def __init__(self, stateful_set: Plain, pods: Iterable[Plain]) -> None:
         self.pods: dict[int, Plain] = {}
         self.present = Ordinals()
-        self.missing = Ordinals()  # of those wanted
         self.troubled = Ordinals()  # finished, being deleted, not running or not ready
         self.ripening = Ordinals()  # ready, but not for minReadySeconds yet, as far as we know
         self.lasting: dict[str, Ordinals] = {}  # revision -> pods that are not being deleted
@@ -113,20 +141,10 @@ class Roster:
         self.ready = 0
         self.strangers: set[str] = set()  # pods that are the set's, but not by their labels or name
         self.minimum = int(spec(stateful_set).get("minReadySeconds") or 0)
-        self.wanted = range(0)
+        self.wanted = wanted_ordinals(stateful_set)  # those that there shall be, as of the last decision
         self._name, self._selector = name(stateful_set), selector_of(stateful_set)
         for pod in pods:
             self.put(pod)
-
-    def resize(self, wanted: range) -> None:
-        """The ordinals that there shall be."""
-        before, self.wanted = self.wanted, wanted
-        if before.start == wanted.start and before.stop <= wanted.stop:
-            self.missing.list += [ordinal for ordinal in range(before.stop, wanted.stop) if ordinal not in self.pods]
-        elif before.start == wanted.start:
-            del self.missing.list[bisect_left(self.missing.list, wanted.stop) :]
-        else:
-            self.missing = Ordinals(ordinal for ordinal in wanted if ordinal not in self.pods)
 
     def put(self, pod: Plain) -> None:
         self.remove(pod)
@@ -140,7 +158,6 @@ class Roster:
         self.pods[ordinal] = pod
         self.unsettled.add(ordinal)
         self.present.add(ordinal)
-        self.missing.discard(ordinal)
         self.revisions[revision] += 1
         self.ready += ready
         if labels(pod).get(POD_NAME_LABEL) != name(pod) and not pod_finished(pod):
@@ -173,14 +190,15 @@ class Roster:
             self.lasting[revision].discard(ordinal)
             if not self.lasting[revision]:
                 del self.lasting[revision]
-        if ordinal in self.wanted:
-            self.missing.add(ordinal)
 
     def ripen(self, now: datetime) -> None:
         """Pods that have been ready for long enough are available."""
         for ordinal in [*self.ripening.list]:
             if pod_available(self.pods[ordinal], self.minimum, now):
                 self.ripening.discard(ordinal)
+
+    def missing(self) -> Iterator[int]:
+        return self.present.gaps(self.wanted)
 
     def available(self, ordinal: int) -> bool:
         return ordinal not in self.troubled and ordinal not in self.ripening
@@ -261,11 +279,25 @@ def _from_update(stateful_set: Plain, ordinal: int, current: str, update: str) -
     return ordinal >= _start(stateful_set) + reached
 
 
+def lacking(stateful_set: Plain, roster: Roster) -> int:
+    """How many pods the next step would make, at most."""
+    wanted = wanted_ordinals(stateful_set)
+    missing = len(wanted) - roster.present.count(wanted)
+    return min(missing, _BURST if _parallel(stateful_set) else 1)
+
+
 def decide(
-    stateful_set: Plain, roster: Roster, current: str, update: str, now: datetime, gates: FeatureGates = _DEFAULT
+    stateful_set: Plain,
+    roster: Roster,
+    current: str,
+    update: str,
+    now: datetime,
+    gates: FeatureGates = _DEFAULT,
+    *,
+    room: int = _BURST,
 ) -> Step:
-    """The next step; `current` and `update` are names of revisions."""
-    roster.resize(wanted_ordinals(stateful_set))
+    """The next step; `current` and `update` are names of revisions, `room` is how many pods may be made."""
+    roster.wanted = wanted_ordinals(stateful_set)
     roster.ripen(now)
     progress = ""
     if strategy_of(stateful_set) == "Recreate":
@@ -277,7 +309,8 @@ def decide(
         return Action("create", ordinal, new=_from_update(stateful_set, ordinal, current, update))
 
     parallel = _parallel(stateful_set)
-    rounds, complete = _fill_at_once(roster, create) if parallel else _fill_in_order(roster, create)
+    fill = _fill_at_once if parallel else _fill_in_order
+    rounds, complete = fill(roster, create, room)
     if not complete:
         return Step(rounds, progress)
     condemned = list(roster.condemned()) if parallel else [*islice(roster.condemned(), 1)]
@@ -302,33 +335,35 @@ def _delete(roster: Roster, ordinal: int) -> Action:
     return Action("delete", ordinal, roster.pods[ordinal])
 
 
-def _fill_in_order(roster: Roster, create: Callable[[int], Action]) -> tuple[list[list[Action]], bool]:
+def _fill_in_order(roster: Roster, create: Callable[[int], Action], room: int) -> tuple[list[list[Action]], bool]:
     """One after the other, each when those before it are available: make what is missing, replace what has finished. And whether
     all wanted pods are there."""
-    missing, unavailable = roster.missing.first(roster.wanted), roster.first_unavailable(roster.wanted)
+    missing, unavailable = next(roster.missing(), None), roster.first_unavailable(roster.wanted)
     stop = min((ordinal for ordinal in (missing, unavailable) if ordinal is not None), default=roster.wanted.stop)
     rounds = [
         [Action("name", ordinal, roster.pods[ordinal])]
         for ordinal in roster.unnamed.within(range(roster.wanted.start, stop))
     ]
     if stop == missing:
-        rounds.append([create(stop)])
+        rounds += [[create(stop)]] if room else []
     elif stop == unavailable and stop in roster.finished:
         rounds.append([_delete(roster, stop)])
     return rounds, stop == roster.wanted.stop
 
 
-def _fill_at_once(roster: Roster, create: Callable[[int], Action]) -> tuple[list[list[Action]], bool]:
+def _fill_at_once(roster: Roster, create: Callable[[int], Action], room: int) -> tuple[list[list[Action]], bool]:
     """As in order, without waiting; in rounds of growing size, so that what fails for one is not tried for all."""
     finished = roster.finished.within(roster.wanted)
     actions = {
         ordinal: Action("name", ordinal, roster.pods[ordinal]) for ordinal in roster.unnamed.within(roster.wanted)
     }
-    actions |= {ordinal: create(ordinal) for ordinal in roster.missing.list}
+    actions |= {ordinal: create(ordinal) for ordinal in islice(roster.missing(), room)}
     actions |= {ordinal: _delete(roster, ordinal) for ordinal in finished}
     ordinals = sorted(actions)
     places = [ordinal - roster.wanted.start for ordinal in ordinals]
-    return _in_rounds(places, [actions[ordinal] for ordinal in ordinals]), not finished and not roster.missing
+    return _in_rounds(places, [actions[ordinal] for ordinal in ordinals]), (
+        not finished and next(roster.missing(), None) is None
+    )
 
 
 def _in_rounds(places: list[int], actions: list[Action]) -> list[list[Action]]:

@@ -23,6 +23,7 @@ from drakit.controllers.objects import (
     status_patch,
     uid,
 )
+from drakit.controllers.pace import AGAIN, Pace
 from drakit.controllers.pods import (
     PODS,
     WORKLOAD,
@@ -44,6 +45,7 @@ from drakit.controllers.statefulset_decisions import (
     Roster,
     Step,
     decide,
+    lacking,
     next_status,
     strategy_of,
 )
@@ -66,6 +68,7 @@ class StatefulSetController:
         self._pods = workload_pods(context.informers)
         tolerant = self._gates.enabled("StatefulSetSemanticRevisionComparison")
         self._history = History(context.client, context.informers, tolerant=tolerant)
+        self._pace = Pace(self._pods, context.clock)
         self._control = PodControl(context.client, self._pods, self._recorder)
         self._claims = VolumeClaims(context.client, self._recorder)
         self._rosters: dict[str, Roster] = {}  # by the set's UID
@@ -111,12 +114,15 @@ class StatefulSetController:
         done = True
         progress = ""
         if not deleting(stateful_set):
-            step = decide(stateful_set, roster, current, update, self._clock.now(), self._gates)
+            missing = lacking(stateful_set, roster)
+            room = self._pace.room(namespace(stateful_set), missing)
+            step = decide(stateful_set, roster, current, update, self._clock.now(), self._gates, room=room)
             progress = step.progress
             templates = {True: template_of(revision), False: template_of(known.get(current, revision))}
             try:
                 await self._claims.settle(stateful_set, roster)  # before pods go, whose claims may go with them
                 done = await self._carry_out(stateful_set, step, templates, {True: update, False: current})
+                done = done and room == missing
                 if uid(stateful_set) in self._rosters:  # it may have gone meanwhile, and been forgotten
                     await self._claims.settle(stateful_set, roster)
             except StatusError as error:
@@ -125,7 +131,7 @@ class StatefulSetController:
         await self._history.truncate(stateful_set, {current, update, *roster.revisions})
         if failure is not None:
             raise failure
-        return 1.0 if roster.ripening or not done else None
+        return AGAIN if roster.ripening or not done else None
 
     def _refuse(self, stateful_set: Plain) -> None:
         """The strategy was set while its gate was on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -11,12 +12,14 @@ from lightkube.models.core_v1 import Pod
 
 from drakit.api.errors import StatusError
 from drakit.client import Plain, Request
-from drakit.controllers import daemonsets, job_decisions, replicasets
+from drakit.controllers import daemonsets, job_decisions, pace, replicasets
 from drakit.controllers.pods import COMPLETION_INDEX
+from drakit.controllers.statefulset_decisions import Roster, decide, next_status
 from tests.controllers import objects as make
 from tests.controllers.between import Between
 from tests.controllers.cluster import Cluster
 from tests.controllers.kubelet import add_node, run_until_quiet
+from tests.effort import bounded
 
 _TURNS = 400  # of the event loop: a controller that backs off acts a few times in them
 
@@ -138,3 +141,57 @@ def test_a_stranger_with_the_labels_does_not_make_every_event_look_at_all_pods(p
         assert {value for value in scans if not value.startswith("orphan:")} == set()
 
     play(story, f"{kind.lower()}-controller")
+
+
+_HUGE = 2**31 - 1
+_UNENDING = {
+    "ReplicaSet": make.workload("ReplicaSet", "w", replicas=_HUGE),
+    "StatefulSet": make.workload("StatefulSet", "w", replicas=_HUGE, podManagementPolicy="Parallel"),
+    "Job": make.job("w", completions=_HUGE, parallelism=_HUGE),
+    "Job of indexes": make.job("w", completions=100_000, parallelism=100_000, completionMode="Indexed"),
+}
+
+
+@pytest.mark.parametrize("what", _UNENDING)
+def test_a_workload_without_end_makes_pods_slowly_while_many_wait_for_a_node(
+    play: Any, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As fast as Kubernetes' controller manager would; at once again when there is room on nodes."""
+    monkeypatch.setattr(pace, "_LIMIT", 30)
+    monkeypatch.setattr(pace, "_LUMP", 10)
+
+    async def made(cluster: Cluster, seconds: float = 0) -> int:
+        with bounded():
+            await cluster.settle(seconds)
+        return len(await cluster.list(Pod))
+
+    async def story(cluster: Cluster) -> None:
+        body = _UNENDING[what]
+        await cluster.create({**body, "metadata": dict(body["metadata"])})
+        first = await made(cluster)
+        assert 30 <= first <= 30 + 20
+        assert await made(cluster, 5) - first in range(80, 121)
+        for pod in (await cluster.client.list(Pod)).items:
+            await cluster.client.bind(pod, "node-1")
+        before = len(await cluster.list(Pod))
+        assert await made(cluster) - before in range(30, 51)
+        neighbour = make.workload("ReplicaSet", "n", replicas=3)
+        await cluster.create({**neighbour, "metadata": {"name": "n", "namespace": "kube-system"}})
+        await cluster.settle()
+        assert len(await cluster.list(Pod, namespace="kube-system")) == 3
+
+    play(story, "replicaset-controller", "statefulset-controller", "job-controller")
+
+
+def test_a_statefulset_of_all_ordinals_there_are_decides_at_once() -> None:
+    owner = make.workload("StatefulSet", "s", replicas=_HUGE, ordinals={"start": 7})
+    there = [{"metadata": {"name": f"s-{ordinal}", "labels": {"app": "s"}}} for ordinal in (*range(7, 300), 400, _HUGE)]
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    with bounded():
+        for policy in ("Parallel", "OrderedReady"):
+            owner["spec"]["podManagementPolicy"] = policy
+            roster = Roster(owner, there)
+            step = decide(owner, roster, "r", "r", now, room=200)
+            made = [action.ordinal for each in step.rounds for action in each if action.verb == "create"]
+            assert made == ([*range(300, 400), *range(401, 501)] if policy == "Parallel" else [])
+            next_status(owner, roster, "r", "r", now)

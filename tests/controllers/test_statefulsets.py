@@ -231,7 +231,7 @@ def test_statefulset_without_order_does_things_in_rounds_of_growing_size() -> No
         {"metadata": {"name": "s-4", "labels": {"app": "s"}}},
     ]
     there[1]["status"] = {"phase": "Failed"}
-    rounds = decide(owner, Roster(owner, there), "r", "r", NOW).rounds
+    rounds = decide(owner, Roster(owner, there), "r", "r", NOW, room=1600).rounds
     assert [len(each) for each in rounds] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 500, 500, 89]
     assert [(action.verb, action.ordinal) for action in rounds[1]] == [("name", 1), ("create", 2)]
     assert [(action.verb, action.ordinal) for action in rounds[2][:2]] == [("create", 3), ("delete", 4)]
