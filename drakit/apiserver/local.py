@@ -157,7 +157,7 @@ class _LocalWatch:
                 raise StopAsyncIteration
             self._waiting = asyncio.get_running_loop().create_future()
             await self._waiting
-        type, event = watcher.events.popleft()
+        type, event = watcher.take()
         return type, event.seen_as(type).plain(call.kind, call.version)
 
     async def aclose(self) -> None:

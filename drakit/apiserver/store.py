@@ -32,6 +32,7 @@ __all__ = ["Collection", "Guard", "Store"]
 Plain = dict[str, Any]
 log = logging.getLogger(__name__)
 HISTORY = 4096  # events kept per resource for watches and lists from an older version
+HISTORY_BYTES = 64 * 2**20  # of JSON text in them: one object of a megabyte, changed often, would fill the memory
 
 
 class Guard(Protocol):
@@ -59,6 +60,7 @@ class Collection:
         self.watchers = Watchers()
         self.guards: list[Guard] = []
         self._limit = history
+        self._bytes = 0  # of what is in `history`
 
     def select(self, namespace: str = "") -> Iterable[Stored]:
         """In key order."""
@@ -97,9 +99,17 @@ class Collection:
 
     def publish(self, event: Event) -> None:
         self.history.append(event)
-        if len(self.history) > self._limit:
-            self.compacted = self.history.popleft().version
+        self._bytes += event.size
+        while len(self.history) > self._limit or self._bytes > HISTORY_BYTES:
+            oldest = self.history.popleft()
+            self.compacted = oldest.version
+            self._bytes -= oldest.size
         self.watchers.publish(event)
+
+    def forget_history(self, version: int) -> None:
+        self.history.clear()
+        self._bytes = 0
+        self.compacted = version
 
     def apply(self, key: str, new: Stored | None, old: Stored | None) -> None:
         if new is None:
@@ -176,8 +186,7 @@ class Store:
     def forget_history(self) -> None:
         """Nothing before now can be asked for: used after the objects of a first start are made."""
         for collection in self._collections.values():
-            collection.history.clear()
-            collection.compacted = self.version
+            collection.forget_history(self.version)
 
     # -- writing -------------------------------------------------------------------------------------------------
 

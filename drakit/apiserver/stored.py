@@ -36,7 +36,7 @@ def json_body(obj: Plain) -> bytes:
 class Stored:
     """`obj` is plain, in the storage version, with kind and apiVersion; `version` is its resourceVersion."""
 
-    __slots__ = ("_bodies", "key", "kind", "obj", "version")
+    __slots__ = ("_bodies", "_size", "key", "kind", "obj", "version")
 
     def __init__(self, kind: Kind, key: str, obj: Plain, version: int, body: bytes | None = None) -> None:
         self.kind = kind
@@ -44,6 +44,15 @@ class Stored:
         self.obj = obj
         self.version = version
         self._bodies: dict[tuple[str, str], bytes] = {} if body is None else {(kind.group, kind.storage_version): body}
+        self._size = 0
+
+    @property
+    def size(self) -> int:
+        """Of its JSON text, which is not kept for that."""
+        if not self._size:
+            known = self._bodies.get((self.kind.group, self.kind.storage_version))
+            self._size = len(json_body(self.obj) if known is None else known)
+        return self._size
 
     def body(self, kind: Kind, version: str) -> bytes:
         """The JSON text of the object in an API version, without kind and apiVersion.
@@ -78,6 +87,10 @@ class Event:
     @property
     def version(self) -> int:
         return self.stored.version
+
+    @property
+    def size(self) -> int:
+        return self.stored.size if self.old is None or self.type != DELETED else self.old.size
 
     def seen_as(self, type: str) -> Stored:
         """The object that a watcher gets when the event reaches it under `type`."""

@@ -19,7 +19,7 @@ __all__ = ["WatchStream", "send_error_stream"]
 log = logging.getLogger(__name__)
 _BOOKMARK_SECONDS = 60.0
 _DEFAULT_SECONDS = (1800.0, 3600.0)
-_BATCH = 512  # events put into one write
+_BATCH, _BATCH_BYTES = 512, 2**20  # events put into one write
 
 
 class WatchStream:
@@ -95,13 +95,15 @@ class WatchStream:
             self._connection.abort()
 
     def _send_batch(self) -> None:
-        now, events = self._ctx.clock.now(), self._watcher.events
+        now, watcher = self._ctx.clock.now(), self._watcher
         batch: list[bytes] = []
-        while events and len(batch) < _BATCH:
-            type, event = events.popleft()
+        size = 0
+        while watcher.events and len(batch) < _BATCH and size < _BATCH_BYTES:
+            type, event = watcher.take()
             batch.append(self._frames.event(type, event, now))
+            size += len(batch[-1])
         self._connection.chunk(b"".join(batch))
-        if events:
+        if watcher.events:
             self._wake()
 
     def _give_up(self) -> None:

@@ -16,12 +16,13 @@ from drakit.apiserver.stored import ADDED, DELETED, MODIFIED, Event
 __all__ = ["Watcher", "Watchers"]
 
 _NODE = "spec.nodeName"
+_LAG_BYTES = 64 * 2**20  # of JSON text that a watcher may lag behind, besides its limit of events
 
 
 class Watcher:
     """One open watch. `events` holds (type, event) pairs that its reader takes; `wake` is called when there are some."""
 
-    __slots__ = ("after", "closed", "events", "limit", "namespace", "overflowed", "selection", "wake")
+    __slots__ = ("_bytes", "after", "closed", "events", "limit", "namespace", "overflowed", "selection", "wake")
 
     def __init__(
         self, namespace: str, selection: Selection, wake: Callable[[], None], *, after: int, limit: int
@@ -32,6 +33,7 @@ class Watcher:
         self.wake = wake
         self.limit = limit
         self.events: deque[tuple[str, Event]] = deque()
+        self._bytes = 0
         self.overflowed = False  # too slow: the server gives up on it
         self.closed = False
 
@@ -54,12 +56,19 @@ class Watcher:
         type = self.sees(event)
         if not type:
             return
-        if len(self.events) >= self.limit:
+        self._bytes += event.size
+        if len(self.events) >= self.limit or self._bytes > _LAG_BYTES:
             self.overflowed = True
             self.events.clear()
         else:
             self.events.append((type, event))
         self.wake()
+
+    def take(self) -> tuple[str, Event]:
+        """The next of `events`."""
+        found = self.events.popleft()
+        self._bytes -= found[1].size
+        return found
 
 
 class Watchers:

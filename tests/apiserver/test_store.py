@@ -13,6 +13,8 @@ import pytest
 
 from drakit.api import registry
 from drakit.api.errors import StatusError
+from drakit.apiserver import store as store_module
+from drakit.apiserver import watchers as watchers_module
 from drakit.apiserver.journal import Change, Journal, JournalError
 from drakit.apiserver.selection import EVERYTHING, parse_selection
 from drakit.apiserver.store import Store
@@ -92,6 +94,29 @@ def test_history_gives_any_version_that_it_still_has() -> None:
     assert [event.type for event in collection.since(second)] == ["DELETED"]
     with pytest.raises(StatusError, match="too old resource version"):
         collection.since(first - 1)
+
+
+def test_history_and_watchers_hold_so_much_text_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One object of a megabyte, changed 4,096 times, would else be some gigabytes."""
+    monkeypatch.setattr(store_module, "HISTORY_BYTES", 10_000)
+    monkeypatch.setattr(watchers_module, "_LAG_BYTES", 10_000)
+    store = Store()
+    lagging, reading = watcher(store), watcher(store)
+    for number in range(40):
+        version = put(store, "a", str(number) + "x" * 1000)
+        assert reading.take()[1].version == version
+    collection = store.collection(KIND)
+    assert 5 <= len(collection.history) <= 10
+    assert len(collection.since(collection.compacted)) == len(collection.history)
+    with pytest.raises(StatusError, match="too old resource version"):
+        collection.since(collection.compacted - 1)
+    assert lagging.overflowed
+    assert not lagging.events
+    assert not reading.overflowed
+    store.remove(collection, collection.objects["default/a"])
+    for number in range(20):  # what was deleted counts as what it was
+        put(store, f"small-{number}")
+    assert len(collection.history) > 20
 
 
 def test_a_selector_sees_objects_enter_and_leave() -> None:
