@@ -18,7 +18,8 @@ from drakit.apiserver.admission.pod_groups import GroupPriority, PodGroupProtect
 from drakit.apiserver.admission.pods import DefaultTolerations, NewNodeTaint, Priority, ServiceAccount
 from drakit.apiserver.admission.policies import BINDINGS, POLICIES, Policies
 from drakit.apiserver.admission.policies import GROUP as POLICY_GROUP
-from drakit.apiserver.admission.quota import QuotaUsage, ResourceQuota
+from drakit.apiserver.admission.quota import ResourceQuota
+from drakit.apiserver.admission.quota_usage import QuotaUsage
 from drakit.apiserver.auth import NO_OPINION, Admission, Attributes, Authorizer, Decision, UserInfo
 from drakit.apiserver.authn import TokenAuthenticator
 from drakit.apiserver.node_authorizer import NodeAuthorizer, NodeRestriction
@@ -117,6 +118,7 @@ def secure(
     for kind in kinds:
         if kind.plural != "events":
             feed(kind.group, kind.plural, _quota_feed(usage, kind.group))
+    feed("", "namespaces", _quota_feed(usage, ""))
     validating = Policies(lookup, authorizer)
     for plural in (POLICIES, BINDINGS):
         feed(POLICY_GROUP, plural, validating.apply)

@@ -21,6 +21,7 @@ K = TypeVar("K", bound=Hashable)
 
 _BASE_DELAY = 0.005
 _MAX_DELAY = 1000.0
+_SUPERSEDED = 64  # entries whose key is due earlier, kept until they outnumber the others
 
 
 class WorkQueue(Generic[K]):
@@ -77,6 +78,8 @@ class WorkQueue(Generic[K]):
             return
         self._due[key] = due
         heappush(self._delayed, (due, next(self._order), key))
+        if len(self._delayed) > 2 * len(self._due) + _SUPERSEDED:
+            self._delayed = sorted((due, next(self._order), key) for key, due in self._due.items())  # a heap, too
         if self._timer is None or due < self._timer_due:
             self._start_timer()
 

@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 Reconcile = Callable[[str], Awaitable[float | None]]  # returns the seconds after which to look again, or None
 
 _TURN = 0.005  # seconds of work after which others get the loop
+# A later moment is looked at again by then: nothing is kept for years of what has gone meanwhile, and a wall clock that was set counts.
+_LONGEST_WAIT = 600.0
 
 
 @dataclass
@@ -78,7 +80,7 @@ class ControlLoop:
         self.queue.add(key)
 
     def add_after(self, key: str, seconds: float) -> None:
-        self.queue.add_after(key, seconds)
+        self.queue.add_after(key, min(seconds, _LONGEST_WAIT))
 
     @property
     def idle(self) -> bool:
@@ -114,10 +116,12 @@ class ControlLoop:
             after = await self._reconcile(key)
         except StatusError as error:
             delay = self.queue.add_rate_limited(key)
-            # Conflicts and objects that vanish are ordinary: someone else wrote first. Of what stays refused (a quota, a right
-            # that is missing) one line is enough; the object's events and conditions tell the rest.
+            # Conflicts, and objects and namespaces that vanish, are ordinary: someone else wrote first. Of what stays refused (a
+            # quota, a right that is missing) one line is enough; the object's events and conditions tell the rest.
             again = logging.WARNING if self.queue.failures(key) == 1 else logging.INFO
-            level = logging.DEBUG if error.code in (404, 409) else again
+            going = any(cause.get("reason") == "NamespaceTerminating" for cause in error.causes)
+            ordinary = going or error.code in (404, 409)
+            level = logging.DEBUG if ordinary else again
             log.log(level, "%s %s: %s (again in %.3f s)", self.name, key, error, delay)
         except Exception:
             delay = self.queue.add_rate_limited(key)
@@ -125,7 +129,7 @@ class ControlLoop:
         else:
             self.queue.forget(key)
             if after is not None:
-                self.queue.add_after(key, after)
+                self.add_after(key, after)
 
 
 def _show(queue: WorkQueue[str], metrics: Registry) -> None:

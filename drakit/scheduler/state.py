@@ -157,6 +157,10 @@ class State:
         assert namespace.metadata.name
         self.namespaces[namespace.metadata.name] = namespace.metadata.labels or {}
 
+    def remove_namespace(self, namespace: Namespace) -> None:
+        assert namespace.metadata is not None
+        self.namespaces.pop(namespace.metadata.name or "", None)
+
     def consumer(self, info: PodInfo, claim: ResourceClaim) -> dict[str, Any]:
         """Whom the claim is reserved for when the pod uses it: the pod, or its PodGroup where that has the same entry."""
         group = self.groups.get(info.group) if info.group and self.group_claims else None

@@ -56,7 +56,12 @@ class Tracker:
     async def follow(self, informers: Informers, client: Client) -> None:
         """Subscribe, the things that pods depend on first, each synced before pods are decided."""
         followed: list[Any] = [
-            (Namespace, self.state.set_namespace, lambda _, new: self.state.set_namespace(new), None),
+            (
+                Namespace,
+                self.state.set_namespace,
+                lambda _, new: self.state.set_namespace(new),
+                self.state.remove_namespace,
+            ),
             (Node, self._node_set, lambda _, new: self._node_set(new), self._node_gone),
             (DeviceClass, self._class_set, lambda _, new: self._class_set(new), self._class_gone),
             (ResourceSlice, self._slice_set, lambda _, new: self._slice_set(new), self._slice_gone),

@@ -12,7 +12,8 @@ from drakit.api.gates import FeatureGates
 from drakit.apiserver.admission.claims import ADMIN_LABEL, ClaimPrivileges
 from drakit.apiserver.admission.limits import LimitRanger
 from drakit.apiserver.admission.pods import DefaultTolerations, NewNodeTaint, Priority, ServiceAccount
-from drakit.apiserver.admission.quota import QuotaUsage, ResourceQuota
+from drakit.apiserver.admission.quota import ResourceQuota
+from drakit.apiserver.admission.quota_usage import QuotaUsage
 from drakit.apiserver.auth import AdmissionAttributes, Attributes, Decision, UserInfo
 from drakit.apiserver.node_authorizer import NodeRestriction
 

@@ -76,6 +76,24 @@ def test_earliest_delayed_add_counts() -> None:
     run(story())
 
 
+def test_a_delay_that_shrinks_again_and_again_is_kept_once() -> None:
+    async def story() -> None:
+        clock = VirtualClock()
+        queue: WorkQueue[str] = WorkQueue(clock)
+        queue.add_after("other", 70_000)
+        for seconds in range(60_000, 50_000, -1):
+            queue.add_after("a", seconds)
+        assert len(queue._delayed) < 200
+        await clock.advance(50_001)
+        assert queue.get_nowait() == "a"
+        await clock.advance(19_999)
+        assert queue.get_nowait() == "other"
+        assert queue.get_nowait() is None
+        queue.close()
+
+    run(story())
+
+
 def test_waiting_worker_wakes_in_turn() -> None:
     async def story() -> None:
         queue: WorkQueue[str] = WorkQueue(VirtualClock())

@@ -1,9 +1,12 @@
 import asyncio
 import gc
+import itertools
 import logging
 import weakref
 
 import pytest
+from lightkube.models.apps_v1 import Deployment, ReplicaSet
+from lightkube.models.core_v1 import Namespace
 
 from drakit.api.errors import StatusError
 from drakit.apiserver.auth import ADMIN
@@ -14,6 +17,7 @@ from drakit.clock import VirtualClock
 from drakit.controllers.loop import Context, ControlLoop
 from drakit.controllers.runner import NAMES, build, run
 from tests.controllers import objects as make
+from tests.controllers.cluster import Cluster
 
 _PODS = Resource("", "v1", "pods", "Pod", True)
 
@@ -126,3 +130,49 @@ def test_what_stays_refused_is_told_once(caplog: pytest.LogCaptureFixture) -> No
     asyncio.run(body())
     levels = [record.levelname for record in caplog.records if "exceeded quota" in record.message]
     assert levels == ["WARNING"] * 2
+
+
+def test_a_far_moment_is_looked_at_again_in_between() -> None:
+    """So that nothing is kept for 68 years of a Job that is gone, and a wall clock that was set is noticed."""
+
+    async def body() -> list[float]:
+        clock, times = VirtualClock(), []
+
+        async def reconcile(key: str) -> float | None:
+            times.append(clock.monotonic())
+            return 2.0**31 if len(times) < 4 else None
+
+        client = Client(None)  # type: ignore[arg-type]  # the loop does not use it
+        loop = ControlLoop("test", reconcile, Context(client, Informers(client, clock), clock))
+        task = asyncio.ensure_future(loop.run())
+        loop.add_after("a", 2.0**31)
+        for _ in range(400):
+            await clock.advance(10)
+        assert loop.queue.delayed == 0
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return [after - before for before, after in itertools.pairwise(times)]
+
+    assert asyncio.run(body()) == pytest.approx([600, 600, 600], abs=10)
+
+
+def test_a_namespace_that_goes_is_no_news_for_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "drakit.controllers.loop")
+
+    async def body() -> None:
+        async with Cluster(["deployment-controller"]) as cluster:
+            await cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "going"}})
+            kept = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept", "namespace": "going"}}
+            await cluster.create({**kept, "metadata": {**kept["metadata"], "finalizers": ["example.com/kept"]}})
+            body = make.workload("Deployment", "d", replicas=0)
+            await cluster.create({**body, "metadata": {"name": "d", "namespace": "going"}})
+            await cluster.settle()
+            await cluster.delete(Namespace, "going")
+            template = {"metadata": {"annotations": {"new": "one"}}}
+            await cluster.patch(Deployment, "d", {"spec": {"template": template}}, namespace="going")
+            await cluster.settle(1)
+            assert len(await cluster.list(ReplicaSet)) == 1
+
+    logging.getLogger("drakit").setLevel(logging.WARNING)
+    asyncio.run(body())
+    assert [record.getMessage() for record in caplog.records] == []

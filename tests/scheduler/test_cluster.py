@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from lightkube.models.admissionregistration_v1 import ValidatingAdmissionPolicyBinding
-from lightkube.models.core_v1 import Pod
+from lightkube.models.core_v1 import Namespace, Pod
 from lightkube.models.events_v1 import Event
 from lightkube.models.resource_v1 import ResourceClaim
 from lightkube.models.scheduling_v1beta1 import PodGroup
@@ -616,3 +616,23 @@ def test_taint_rules_count_while_their_gate_is_open(rules: bool) -> None:
             await until(lambda: node_of(client, "p"), "the pod placed")
 
     scenario(test, gates=FeatureGates.parse(f"DRADeviceTaintRules={str(rules).lower()}"))
+
+
+def test_nothing_is_kept_of_namespaces_that_came_and_went() -> None:
+    async def main() -> None:
+        async with Cluster(Options(listen=False, nodes=1)) as cluster:
+            assert cluster.scheduler is not None
+            known = cluster.scheduler.state.namespaces
+
+            async def knows(name: str) -> bool:
+                return name in known
+
+            async def gone(name: str) -> bool:
+                return name not in known
+
+            await cluster.admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "guest"}})
+            await until(lambda: knows("guest"), "the namespace known")
+            await cluster.admin.delete(Namespace, "guest")
+            await until(lambda: gone("guest"), "the namespace forgotten")
+
+    asyncio.run(main())

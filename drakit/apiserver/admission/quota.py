@@ -1,81 +1,20 @@
-"""ResourceQuota: a write that would exceed a limit of its namespace is refused.
+"""ResourceQuota: a write that would exceed a limit of its namespace is refused (`quota_usage` knows what is used).
 
-Usage is kept per namespace, fed by the store at each write, and only for namespaces that have a quota. Check and write happen in
-one turn of the event loop, so fifty creates at once cannot all see the last free place.
+Check and write happen in one turn of the event loop, so fifty creates at once cannot all see the last free place.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from drakit.api import quotas
 from drakit.api.kind import Kind
 from drakit.api.quantity import Quantity
 from drakit.apiserver.admission import Lookup
+from drakit.apiserver.admission.quota_usage import Key, QuotaUsage
 from drakit.apiserver.auth import Admission, AdmissionAttributes
 from drakit.apiserver.refusals import forbidden
-
-Key = tuple[str, str, str]  # group, plural, name
-
-
-class QuotaUsage:
-    """What each object of a namespace with a quota counts for."""
-
-    def __init__(
-        self, lookup: Lookup, kinds: Iterable[tuple[str, str]], epoch: Callable[[], float] = time.time
-    ) -> None:
-        self._lookup = lookup
-        self._epoch = epoch
-        self._kinds = tuple(kinds)  # every namespaced (group, plural)
-        self._used: dict[str, dict[Key, tuple[quotas.Usage, Mapping[str, Any]]]] = {}
-
-    def apply(self, group: str, plural: str, namespace: str, name: str, obj: Mapping[str, Any] | None) -> None:
-        """A write as the store made it; None when the object is gone."""
-        if (group, plural) == ("", "namespaces") and obj is None:
-            self._used.pop(name, None)
-        objects = self._used.get(namespace)
-        if objects is None:
-            return
-        if obj is None:
-            objects.pop((group, plural, name), None)
-        else:
-            objects[group, plural, name] = (self.of(group, plural, obj), obj)
-
-    def of(self, group: str, plural: str, obj: Mapping[str, Any]) -> quotas.Usage:
-        if plural != "resourceclaims":
-            return quotas.usage(group, plural, obj)
-        look, namespace = self._lookup, str(obj["metadata"].get("namespace") or "")
-        names = {
-            str(c["metadata"]["name"]): str(c["spec"]["extendedResourceName"])
-            for c in look.list(group, "deviceclasses")
-            if (c.get("spec") or {}).get("extendedResourceName")
-        }
-        pod = quotas.extended_resource_pod(
-            obj, lambda name: look.get("", "pods", namespace, name), lambda: look.list(group, plural, namespace)
-        )
-        return quotas.usage(group, plural, obj, names, pod)
-
-    def total(self, quota: Mapping[str, Any], namespace: str, without: Key | None = None) -> quotas.Usage:
-        """What the objects of a namespace use of a quota."""
-        objects = self._used.get(namespace)
-        if objects is None:
-            objects = self._used[namespace] = {
-                (group, plural, str(obj["metadata"]["name"])): (self.of(group, plural, obj), obj)
-                for group, plural in self._kinds
-                for obj in self._lookup.list(group, plural, namespace)
-            }
-        now = datetime.fromtimestamp(self._epoch(), UTC)
-        counted = (
-            used
-            if key[:2] != ("", "pods") or "deletionTimestamp" not in obj["metadata"]
-            else quotas.usage("", "pods", obj, now=now)
-            for key, (used, obj) in objects.items()
-            if key != without and quotas.matches_scopes(quota, key[0], key[1], obj)
-        )
-        return quotas.total(counted, quotas.limits(quota))
 
 
 class ResourceQuota(Admission):
