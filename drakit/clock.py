@@ -21,6 +21,14 @@ class Clock(Protocol):
         """Wait; virtual clocks return when their time gets there."""
 
 
+def later(moment: datetime, seconds: float) -> datetime:
+    """So many seconds after it: users may write any number, the calendar ends with the year 9999."""
+    try:
+        return moment + timedelta(seconds=seconds)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC)
+
+
 class SystemClock:
     def now(self) -> datetime:
         return datetime.now(UTC)

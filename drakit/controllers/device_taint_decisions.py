@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
+from drakit.clock import later
 from drakit.controllers.objects import Plain, format_time, parse_time, spec, status, uid
 
 __all__ = [
@@ -99,7 +100,7 @@ def claim_eviction(claim: Plain, rules_for: Found, slices_with: Found) -> Evicti
                 continue
             added = parse_time(taint["timeAdded"]) if taint.get("timeAdded") else datetime.min.replace(tzinfo=UTC)
             if matching:
-                added += timedelta(seconds=min(max(each["tolerationSeconds"], 0) for each in matching))
+                added = later(added, min(max(each["tolerationSeconds"], 0) for each in matching))
             moments.append(added)
             if rule_uid:
                 reasons.add(rule_uid)

@@ -7,7 +7,7 @@ device-taint-eviction-controller goes by: a rule without a selector concerns no 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import product
 from typing import Any
 
@@ -22,10 +22,10 @@ from msgspec.structs import replace
 from drakit.allocator import Inventory, results
 from drakit.allocator.devices import Taint
 from drakit.allocator.taints import tolerates
+from drakit.clock import later
 
 NO_SCHEDULE, NO_EXECUTE = "NoSchedule", "NoExecute"
 _ALWAYS = datetime.min.replace(tzinfo=UTC)
-_LONGEST = 10**9  # seconds
 
 Device = tuple[str, str, str]  # driver, pool, name
 Selector = tuple[str | None, ...]  # the same, None for any
@@ -94,8 +94,7 @@ class EvictingTaints:
             seconds = [each.tolerationSeconds for each in matching]
             if None not in seconds:
                 granted = min((max(each or 0, 0) for each in seconds), default=0)
-                when = since + timedelta(seconds=min(granted, _LONGEST))
-                yield when, f"taint {taint} of device {result.driver}/{result.pool}/{result.device}"
+                yield later(since, granted), f"taint {taint} of device {result.driver}/{result.pool}/{result.device}"
 
     def _taints(self, device: Device) -> Iterator[Evicting]:
         for selector in product(*((part, None) for part in device)) if self._rules else ():

@@ -202,10 +202,18 @@ def test_patches_that_make_no_sense_change_nothing(running: Running, media: str,
 
 
 @pytest.mark.parametrize(
-    "options", [{"gracePeriodSeconds": 2**62}, {"gracePeriodSeconds": -(2**62)}, {"gracePeriodSeconds": 10**30}]
+    ("options", "own"),
+    [
+        ({"gracePeriodSeconds": 2**62}, 30),
+        ({"gracePeriodSeconds": -(2**62)}, 30),
+        ({"gracePeriodSeconds": 10**30}, 30),
+        ({}, 2**63 - 1),
+        ({"gracePeriodSeconds": 5}, 2**63 - 1),
+    ],
 )
-def test_grace_without_end_does_not_break_the_calendar(running: Running, options: dict[str, Any]) -> None:
-    spec = {"containers": [{"name": "c", "image": "i"}], "nodeName": "n"}
+def test_grace_without_end_does_not_break_the_calendar(running: Running, options: dict[str, Any], own: int) -> None:
+    containers = [{"name": "c", "image": "i"}]
+    spec = {"containers": containers, "nodeName": "n", "terminationGracePeriodSeconds": own}
     path = "/api/v1/namespaces/default/pods"
     code, answer = running.json("POST", path, {"metadata": {"name": "graceful"}, "spec": spec})
     assert code == 201, answer

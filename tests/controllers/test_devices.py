@@ -97,6 +97,18 @@ def test_toleration_seconds_delay_the_eviction_and_the_rule_counts_down(play) ->
     play(story, TAINTS, CLAIMS)
 
 
+def test_a_rule_tells_of_a_pod_that_tolerates_it_until_the_calendar_ends(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        for_ages = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": (1 << 63) - 1}
+        await pod_on_device(cluster, tolerations=[for_ages])
+        await cluster.create(make.rule("r", driver="gpu.example.com"))
+        await cluster.settle(2)
+        assert (await condition(cluster, "r"))["message"] == "1 pod needs to be evicted in 1 namespace."
+        assert await pods(cluster) == ["p"]
+
+    play(story, TAINTS)
+
+
 def test_rule_taken_back_in_time_cancels_the_eviction(play) -> None:
     async def story(cluster: Cluster) -> None:
         await pod_on_device(

@@ -223,7 +223,7 @@ def _pod_grace(pod: Plain, asked: int | None) -> int:
         grace = 30 if grace is None else grace
     if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
         grace = 0
-    return _positive(int(grace))
+    return _positive(min(int(grace), _LONGEST_GRACE))
 
 
 def _positive(grace: int) -> int:
