@@ -324,9 +324,11 @@ def decide(
 
 def _end_all(roster: Roster, update: str) -> list[list[Action]]:
     """Delete every pod of another revision, whatever the order of the set: wanted ones from the first, others from the last."""
-    condemned = {ordinal: len(roster.wanted) + place for place, ordinal in enumerate(roster.condemned())}
     doomed = {ordinal for revision, each in roster.lasting.items() if revision != update for ordinal in each.list}
-    places = {ordinal: condemned.get(ordinal, ordinal - roster.wanted.start) for ordinal in doomed}
+    if not doomed:
+        return []
+    beyond = {ordinal: len(roster.wanted) + place for place, ordinal in enumerate(roster.condemned())}
+    places = {ordinal: beyond.get(ordinal, ordinal - roster.wanted.start) for ordinal in doomed}
     ordinals = sorted(places, key=lambda ordinal: places[ordinal])
     return _in_rounds([places[each] for each in ordinals], [_delete(roster, each) for each in ordinals])
 
