@@ -30,24 +30,6 @@ from drakit.apiserver.tokens import TokenSigner
 Plain = dict[str, Any]
 
 
-class StoreLookup:
-    """The store's memory as plain objects, for those who only look."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def get(self, group: str, plural: str, namespace: str, name: str) -> Plain | None:
-        kind = registry.by_resource(group, plural)
-        if kind is None:
-            return None
-        stored = self._store.collection(kind).objects.get(f"{namespace}/{name}" if kind.namespaced else name)
-        return None if stored is None else stored.obj
-
-    def list(self, group: str, plural: str, namespace: str = "") -> list[Plain]:
-        kind = registry.by_resource(group, plural)
-        return [] if kind is None else [stored.obj for stored in self._store.collection(kind).select(namespace)]
-
-
 class Authorizers:
     """The first that allows decides; when none does, the last reason given is reported, with the name of who gave it."""
 
@@ -87,7 +69,6 @@ class Access:
     privileges: ClaimPrivileges  # its field errors stand in front of validation's
     rbac: Rbac
     signer: TokenSigner
-    lookup: StoreLookup
 
 
 def secure(
@@ -100,11 +81,10 @@ def secure(
     policies: Iterable[Admission] = (),
 ) -> Access:
     """Everything that says who may do what. Call before the store is loaded, so that the indexes see every object."""
-    lookup = StoreLookup(store)
     rbac, nodes = Rbac(), NodeAuthorizer()
     authorizer = Authorizers(node=nodes, rbac=rbac)
     kinds = [kind for kind in registry.KINDS if kind.namespaced]
-    usage = QuotaUsage(lookup, [(kind.group, kind.plural) for kind in kinds if kind.plural != "events"], epoch)
+    usage = QuotaUsage(store, [(kind.group, kind.plural) for kind in kinds if kind.plural != "events"], epoch)
 
     def feed(group: str, plural: str, apply: Callable[[str, str, str, Plain | None], None]) -> None:
         kind = registry.by_resource(group, plural)
@@ -119,26 +99,26 @@ def secure(
         if kind.plural != "events":
             feed(kind.group, kind.plural, _quota_feed(usage, kind.group))
     feed("", "namespaces", _quota_feed(usage, ""))
-    validating = Policies(lookup, authorizer)
+    validating = Policies(store, authorizer)
     for plural in (POLICIES, BINDINGS):
         feed(POLICY_GROUP, plural, validating.apply)
-    privileges = ClaimPrivileges(lookup, authorizer, gates)
+    privileges = ClaimPrivileges(store, authorizer, gates)
     admission: tuple[Admission, ...] = (
-        LimitRanger(lookup),
-        NodeRestriction(lookup),
-        NewNodeTaint(lookup),
-        ServiceAccount(lookup),
-        Priority(lookup),
-        DefaultTolerations(lookup),
+        LimitRanger(store),
+        NodeRestriction(store),
+        NewNodeTaint(store),
+        ServiceAccount(store),
+        Priority(store),
+        DefaultTolerations(store),
         PodGroupProtection(gates),
-        GroupPriority(lookup, gates),
+        GroupPriority(store, gates),
         RoleGrants(rbac, authorizer),
         validating,
         *policies,
-        ResourceQuota(lookup, usage),
+        ResourceQuota(store, usage),
     )
-    authenticator = TokenAuthenticator(static_tokens=static_tokens, signer=signer, lookup=lookup, epoch=epoch)
-    return Access(authenticator, authorizer, admission, privileges, rbac, signer, lookup)
+    authenticator = TokenAuthenticator(static_tokens=static_tokens, signer=signer, lookup=store, epoch=epoch)
+    return Access(authenticator, authorizer, admission, privileges, rbac, signer)
 
 
 def _quota_feed(usage: QuotaUsage, group: str) -> Callable[[str, str, str, Plain | None], None]:

@@ -83,6 +83,14 @@ class Authorizer(Protocol):
     def authorize(self, attributes: Attributes) -> Decision: ...
 
 
+class Lookup(Protocol):
+    """The store for those who only look: reads from memory, never waits."""
+
+    def get(self, group: str, plural: str, namespace: str, name: str) -> Mapping[str, Any] | None: ...
+
+    def list(self, group: str, plural: str, namespace: str = "") -> list[dict[str, Any]]: ...
+
+
 @dataclass(slots=True)
 class AdmissionAttributes:
     """A write as admission sees it. Objects are plain, in the storage version, defaulted; `object` is None on DELETE."""

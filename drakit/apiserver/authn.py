@@ -8,24 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, Protocol
 from urllib.parse import unquote
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from drakit.api.errors import StatusError
-from drakit.apiserver.auth import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, Attributes, Authorizer, UserInfo
+from drakit.apiserver.auth import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, Attributes, Authorizer, Lookup, UserInfo
 from drakit.apiserver.tokens import AUDIENCE, Bound, ServiceAccountToken, TokenError, TokenSigner
 
 _REMEMBERED = 10_000  # verified credentials kept in memory
 _EXTRA = "authentication.kubernetes.io/"
-
-
-class Lookup(Protocol):
-    """The store, as far as tokens need it."""
-
-    def get(self, group: str, plural: str, namespace: str, name: str) -> Mapping[str, Any] | None: ...
 
 
 class TokenAuthenticator:

@@ -33,7 +33,7 @@ def ensure(ctx: Context, obj: Plain) -> None:
     kind, version = found
     meta = obj["metadata"]
     namespace = meta.get("namespace", "") if kind.namespaced else ""
-    if ctx.get(kind.group, kind.plural, namespace, meta["name"]) is None:
+    if ctx.store.get(kind.group, kind.plural, namespace, meta["name"]) is None:
         call = Call("create", kind, version, namespace, "", "", {}, ADMIN, value=obj, agent="kube-apiserver")
         writing.create(ctx, call)
 
@@ -59,7 +59,7 @@ def ensure_roles(ctx: Context) -> None:
 
 
 def _updatable(ctx: Context, plural: str, wanted: Plain) -> Plain | None:
-    present = ctx.get(GROUP, plural, "", wanted["metadata"]["name"])
+    present = ctx.store.get(GROUP, plural, "", wanted["metadata"]["name"])
     if present is None or (present["metadata"].get("annotations") or {}).get(_AUTO_UPDATE) == "false":
         return None
     return present
@@ -96,7 +96,7 @@ class Aggregation:
 
     def _run(self) -> None:
         self._waiting = False
-        present = list(self._ctx.objects(GROUP, "clusterroles"))
+        present = list(self._ctx.store.list(GROUP, "clusterroles"))
         for role in present:
             if not (role.get("aggregationRule") or {}).get("clusterRoleSelectors"):
                 continue

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Protocol
 
-from drakit.api import registry, strategy
+from drakit.api import strategy
 from drakit.api.errors import FieldError, StatusError
 from drakit.api.gates import FeatureGates
 from drakit.api.kind import ExpressionChecker, Kind, NoExpressions, WriteContext
@@ -65,21 +65,6 @@ class Context:
 
     def collection(self, kind: Kind) -> Collection:
         return self.store.collection(kind)
-
-    def get(self, group: str, plural: str, namespace: str, name: str) -> Plain | None:
-        """A stored object for hooks (authentication, admission); None when it or its kind is not there."""
-        kind = registry.by_resource(group, plural)
-        if kind is None:
-            return None
-        found = self.store.collection(kind).objects.get(f"{namespace}/{name}" if kind.namespaced else name)
-        return found.obj if found else None
-
-    def objects(self, group: str, plural: str, namespace: str = "") -> Iterable[Plain]:
-        kind = registry.by_resource(group, plural)
-        return [] if kind is None else [stored.obj for stored in self.store.collection(kind).select(namespace)]
-
-    def random_suffix(self) -> str:
-        return random_names.suffix()
 
     def admit(self, attributes: AdmissionAttributes) -> Plain | None:
         """Run the plugins that may change the object; returns what became of it."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from drakit.api.selectors import parse_field_selector
-from drakit.apiserver.auth import NO_OPINION, Admission, AdmissionAttributes, Attributes, Decision, UserInfo
+from drakit.apiserver.auth import NO_OPINION, Admission, AdmissionAttributes, Attributes, Decision, Lookup, UserInfo
 from drakit.apiserver.rbac import Rule
 from drakit.apiserver.refusals import forbidden
 from drakit.apiserver.roles import NODE_RULES, parse_rule
@@ -217,10 +217,6 @@ def _sources(namespace: str, source: Plain, config_map: str, secret: str) -> Ite
 
 
 # --- NodeRestriction
-
-
-class Lookup(Protocol):
-    def get(self, group: str, plural: str, namespace: str, name: str) -> Plain | None: ...
 
 
 class NodeRestriction(Admission):

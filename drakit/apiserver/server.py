@@ -150,7 +150,7 @@ class Server:
         return TokenSigner.load(self.folder / "pki" / "service-accounts.key"), tokens
 
     def _namespace(self, name: str) -> Plain | None:
-        return self.context.get("", "namespaces", "", name)
+        return self.context.store.get("", "namespaces", "", name)
 
     # -- running -------------------------------------------------------------------------------------------------
 

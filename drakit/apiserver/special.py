@@ -73,7 +73,7 @@ def _token(ctx: Context, call: Call, access: Access) -> Answer:
     dry_run, _ = check_write_options(call, "CreateOptions")
     value, _ = read_value(call, "TokenRequest")
     body = _token_request(value)
-    account = ctx.get("", "serviceaccounts", call.namespace, call.name)
+    account = ctx.store.get("", "serviceaccounts", call.namespace, call.name)
     if account is None:
         raise call.not_found()
     reviews.check_token_request(body, account)
@@ -112,7 +112,7 @@ def _bound_objects(ctx: Context, call: Call, bound: Plain | None) -> dict[str, P
     if plural is None:
         version = str(bound.get("apiVersion") or "").rpartition("/")[2]
         raise StatusError.bad_request(f"cannot bind token to object of type {group}/{version}, Kind={kind}")
-    found = ctx.get("", plural, call.namespace if plural != "nodes" else "", name)
+    found = ctx.store.get("", plural, call.namespace if plural != "nodes" else "", name)
     if found is None:
         raise StatusError.not_found("", plural, name)
     if kind == "Pod":
@@ -123,7 +123,7 @@ def _bound_objects(ctx: Context, call: Call, bound: Plain | None) -> dict[str, P
             )
             raise StatusError.bad_request(text)
         if node := str(spec.get("nodeName") or ""):
-            objects["node"] = ctx.get("", "nodes", "", node) or {"metadata": {"name": node}}
+            objects["node"] = ctx.store.get("", "nodes", "", node) or {"metadata": {"name": node}}
     if bound.get("uid") and bound["uid"] != found["metadata"]["uid"]:
         text = (
             f"the UID in the bound object reference ({bound['uid']}) does not match the UID in record. "

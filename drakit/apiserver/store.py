@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from drakit.api import registry
 from drakit.api.errors import StatusError
 from drakit.api.registry import Kind
 from drakit.apiserver.journal import Change, Journal, JournalError
@@ -147,6 +148,18 @@ class Store:
             found = self._collections[kind.group, kind.plural] = Collection(kind, self._history)
             found.compacted = self.durable
         return found
+
+    def get(self, group: str, plural: str, namespace: str, name: str) -> Plain | None:
+        """A stored object; None when it or its kind is not there."""
+        kind = registry.by_resource(group, plural)
+        if kind is None:
+            return None
+        found = self.collection(kind).objects.get(f"{namespace}/{name}" if kind.namespaced else name)
+        return None if found is None else found.obj
+
+    def list(self, group: str, plural: str, namespace: str = "") -> list[Plain]:
+        kind = registry.by_resource(group, plural)
+        return [] if kind is None else [stored.obj for stored in self.collection(kind).select(namespace)]
 
     def collections(self) -> Iterable[Collection]:
         return self._collections.values()

@@ -46,7 +46,7 @@ class TokenSecrets:
     def start(self) -> None:
         """From now on; before, objects are only being loaded."""
         self._soon = asyncio.get_running_loop().call_soon
-        for secret in self._ctx.objects("", "secrets"):
+        for secret in self._ctx.store.list("", "secrets"):
             self._secret_changed(secret["metadata"]["namespace"], secret["metadata"]["name"], secret)
 
     def _secret_changed(self, namespace: str, name: str, obj: Plain | None) -> None:
@@ -59,21 +59,21 @@ class TokenSecrets:
     def _account_changed(self, namespace: str, name: str, obj: Plain | None) -> None:
         if self._soon is None or obj is None:
             return
-        for secret in self._ctx.objects("", "secrets", namespace):
+        for secret in self._ctx.store.list("", "secrets", namespace):
             if secret.get("type") == TYPE and (secret["metadata"].get("annotations") or {}).get(NAME) == name:
                 self._secret_changed(namespace, secret["metadata"]["name"], secret)
 
     def _run(self) -> None:
         waiting, self._waiting = self._waiting, set()
         for namespace, name in waiting:
-            secret = self._ctx.get("", "secrets", namespace, name)
+            secret = self._ctx.store.get("", "secrets", namespace, name)
             if secret is not None:
                 self._fill(namespace, name, secret)
 
     def _fill(self, namespace: str, name: str, secret: Plain) -> None:
         meta = secret["metadata"]
         annotations = meta.get("annotations") or {}
-        account = self._ctx.get("", "serviceaccounts", namespace, annotations.get(NAME, ""))
+        account = self._ctx.store.get("", "serviceaccounts", namespace, annotations.get(NAME, ""))
         # The UID, when given, says which account of that name is meant.
         if account is None or annotations.get(UID, account["metadata"]["uid"]) != account["metadata"]["uid"]:
             return

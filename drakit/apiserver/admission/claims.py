@@ -11,8 +11,7 @@ from typing import Any
 
 from drakit.api.errors import FieldError
 from drakit.api.gates import FeatureGates
-from drakit.apiserver.admission import Lookup
-from drakit.apiserver.auth import AdmissionAttributes, Attributes, Authorizer, UserInfo
+from drakit.apiserver.auth import AdmissionAttributes, Attributes, Authorizer, Lookup, UserInfo
 from drakit.apiserver.refusals import denied
 
 Plain = Mapping[str, Any]

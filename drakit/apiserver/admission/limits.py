@@ -8,8 +8,7 @@ from typing import Any
 from drakit.api.kind import Kind
 from drakit.api.quantity import Quantity
 from drakit.api.quotas import pod_resources
-from drakit.apiserver.admission import Lookup
-from drakit.apiserver.auth import Admission, AdmissionAttributes
+from drakit.apiserver.auth import Admission, AdmissionAttributes, Lookup
 from drakit.apiserver.refusals import forbidden
 
 __all__ = ["LimitRanger"]

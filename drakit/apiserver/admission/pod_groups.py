@@ -7,9 +7,8 @@ from typing import ClassVar
 
 from drakit.api.gates import FeatureGates
 from drakit.api.registry import Kind
-from drakit.apiserver.admission import Lookup
 from drakit.apiserver.admission.pods import Priority
-from drakit.apiserver.auth import Admission, AdmissionAttributes
+from drakit.apiserver.auth import Admission, AdmissionAttributes, Lookup
 from drakit.apiserver.refusals import forbidden
 
 __all__ = ["GroupPriority", "PodGroupProtection"]

@@ -7,8 +7,7 @@ from typing import Any
 
 from drakit.api.registry import Kind
 from drakit.apiserver import random_names
-from drakit.apiserver.admission import Lookup
-from drakit.apiserver.auth import Admission, AdmissionAttributes
+from drakit.apiserver.auth import Admission, AdmissionAttributes, Lookup
 from drakit.apiserver.refusals import forbidden
 
 _SECRETS = "/var/run/secrets/kubernetes.io/serviceaccount"

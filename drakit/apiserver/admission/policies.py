@@ -13,8 +13,7 @@ from drakit.api import registry, strategy
 from drakit.api.errors import FieldError, StatusError
 from drakit.api.kind import Kind
 from drakit.api.selectors import matches_label_selector
-from drakit.apiserver.admission import Lookup
-from drakit.apiserver.auth import Admission, AdmissionAttributes, Attributes, Authorizer, UserInfo
+from drakit.apiserver.auth import Admission, AdmissionAttributes, Attributes, Authorizer, Lookup, UserInfo
 from drakit.apiserver.reviews import user_info
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ from typing import Any
 from drakit.api import quotas
 from drakit.api.kind import Kind
 from drakit.api.quantity import Quantity
-from drakit.apiserver.admission import Lookup
 from drakit.apiserver.admission.quota_usage import Key, QuotaUsage
-from drakit.apiserver.auth import Admission, AdmissionAttributes
+from drakit.apiserver.auth import Admission, AdmissionAttributes, Lookup
 from drakit.apiserver.refusals import forbidden
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from drakit.api import quotas
 from drakit.api.quantity import Quantity
-from drakit.apiserver.admission import Lookup
+from drakit.apiserver.auth import Lookup
 
 __all__ = ["Key", "QuotaUsage"]
 

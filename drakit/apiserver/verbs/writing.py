@@ -11,7 +11,7 @@ from typing import Any
 from drakit.api import strategy
 from drakit.api.errors import FieldError, StatusError
 from drakit.api.times import timestamp
-from drakit.apiserver import managed_fields
+from drakit.apiserver import managed_fields, random_names
 from drakit.apiserver.call import Answer, Call, check_write_options, version_number
 from drakit.apiserver.context import Context, admission_attributes, internal_without_reason
 from drakit.apiserver.store import Collection
@@ -90,7 +90,7 @@ def store_new(
 def _generate(ctx: Context, collection: Collection, call: Call, base: str) -> str:
     name = ""
     for _ in range(_NAME_ATTEMPTS):
-        name = base[:_MAX_BASE] + ctx.random_suffix()
+        name = base[:_MAX_BASE] + random_names.suffix()
         if (f"{call.namespace}/{name}" if call.kind.namespaced else name) not in collection.objects:
             return name
     raise StatusError.generate_name_conflict(call.kind.group, call.kind.plural, name)
