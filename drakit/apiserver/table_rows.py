@@ -1,6 +1,7 @@
 """The cells of `kubectl get`, one short function per kind, each following its namesake in Kubernetes' printers.
 
-Objects are plain and in the storage version; `now` is passed in, so that an age is a function of its arguments.
+Objects are plain and in the storage version; `now` is passed in, so that an age is a function of its arguments. The columns of the
+name and of the object's own age are filled by `tables`.
 """
 
 from __future__ import annotations
@@ -67,15 +68,6 @@ def age(timestamp: str | None, now: datetime) -> str:
     return human_duration((now - datetime.fromisoformat(timestamp)).total_seconds())
 
 
-def _name(obj: Plain) -> str:
-    name: str = obj["metadata"].get("name", "")
-    return name
-
-
-def _created(obj: Plain, now: datetime) -> str:
-    return age(obj["metadata"].get("creationTimestamp"), now)
-
-
 def _status(obj: Plain) -> Plain:
     return obj.get("status") or {}
 
@@ -99,10 +91,6 @@ def _template_cells(obj: Plain) -> list[str]:
 
 def _labels(labels: Plain | None) -> str:
     return ",".join(f"{key}={labels[key]}" for key in sorted(labels)) if labels else "<none>"
-
-
-def _named_and_aged(obj: Plain, now: datetime) -> Row:
-    return [_name(obj), _created(obj, now)]
 
 
 # Pods
@@ -147,11 +135,9 @@ def _pod(pod: Plain, now: datetime) -> Row:
     total = len(spec.get("containers") or ()) + len(sidecars)
     ips = status.get("podIPs") or ()
     return [
-        _name(pod),
         f"{summary.ready}/{total}",
         summary.reason,
         restarts,
-        _created(pod, now),
         (ips[0].get("ip") if ips else "") or "<none>",
         spec.get("nodeName") or "<none>",
         status.get("nominatedNodeName") or "<none>",
@@ -242,10 +228,8 @@ def _node(node: Plain, now: datetime) -> Row:
     if info.get("architecture"):
         kernel += f" ({info['architecture']})"
     return [
-        _name(node),
         status,
         _node_roles(node),
-        _created(node, now),
         info.get("kubeletVersion", ""),
         _address(node, "InternalIP"),
         _address(node, "ExternalIP"),
@@ -292,20 +276,20 @@ def _event(event: Plain, now: datetime) -> Row:
         (event.get("message") or "").strip(),
         first,
         count,
-        _name(event),
+        event["metadata"].get("name", ""),
     ]
 
 
 def _namespace(obj: Plain, now: datetime) -> Row:
-    return [_name(obj), _status(obj).get("phase", ""), _created(obj, now)]
+    return [_status(obj).get("phase", "")]
 
 
 def _config_map(obj: Plain, now: datetime) -> Row:
-    return [_name(obj), len(obj.get("data") or ()) + len(obj.get("binaryData") or ()), _created(obj, now)]
+    return [len(obj.get("data") or ()) + len(obj.get("binaryData") or ())]
 
 
 def _secret(obj: Plain, now: datetime) -> Row:
-    return [_name(obj), obj.get("type", ""), len(obj.get("data") or ()), _created(obj, now)]
+    return [obj.get("type", ""), len(obj.get("data") or ())]
 
 
 def _service(obj: Plain, now: datetime) -> Row:
@@ -318,12 +302,10 @@ def _service(obj: Plain, now: datetime) -> Row:
     ]
     cluster_ips = spec.get("clusterIPs") or ("<none>",)
     return [
-        _name(obj),
         spec.get("type", ""),
         cluster_ips[0],
         _external_ip(obj),
         ",".join(ports) or "<none>",
-        _created(obj, now),
         _labels(spec.get("selector")),
     ]
 
@@ -356,7 +338,7 @@ def _endpoints(obj: Plain, now: datetime) -> Row:
     text = ",".join(found[:3])
     if len(found) > 3:
         text += f" + {len(found) - 3} more..."
-    return [_name(obj), text if subsets else "<none>", _created(obj, now)]
+    return [text if subsets else "<none>"]
 
 
 def _resource_quota(obj: Plain, now: datetime) -> Row:
@@ -364,7 +346,7 @@ def _resource_quota(obj: Plain, now: datetime) -> Row:
     texts: dict[bool, list[str]] = {True: [], False: []}
     for name in sorted(hard):
         texts[name.startswith("limits.")].append(f"{name}: {used.get(name, '0')}/{hard[name]}")
-    return [_name(obj), ", ".join(texts[False]), ", ".join(texts[True]), _created(obj, now)]
+    return [", ".join(texts[False]), ", ".join(texts[True])]
 
 
 # Workloads
@@ -373,11 +355,9 @@ def _resource_quota(obj: Plain, now: datetime) -> Row:
 def _deployment(obj: Plain, now: datetime) -> Row:
     status = _status(obj)
     return [
-        _name(obj),
         f"{status.get('readyReplicas', 0)}/{_spec(obj).get('replicas', 0)}",
         status.get("updatedReplicas", 0),
         status.get("availableReplicas", 0),
-        _created(obj, now),
         *_template_cells(obj),
         selector_text(_spec(obj).get("selector")),
     ]
@@ -387,7 +367,7 @@ def _replica_set(obj: Plain, now: datetime) -> Row:
     status = _status(obj)
     counts = [_spec(obj).get("replicas", 0), status.get("replicas", 0), status.get("readyReplicas", 0)]
     selector = selector_text(_spec(obj).get("selector")) or "<none>"
-    return [_name(obj), *counts, _created(obj, now), *_template_cells(obj), selector]
+    return [*counts, *_template_cells(obj), selector]
 
 
 _DAEMON_COUNTS = (
@@ -403,12 +383,12 @@ def _daemon_set(obj: Plain, now: datetime) -> Row:
     counts = [_status(obj).get(field, 0) for field in _DAEMON_COUNTS]
     node_selector = _labels(_spec(_spec(obj).get("template") or {}).get("nodeSelector"))
     selector = selector_text(_spec(obj).get("selector")) or "<none>"
-    return [_name(obj), *counts, node_selector, _created(obj, now), *_template_cells(obj), selector]
+    return [*counts, node_selector, *_template_cells(obj), selector]
 
 
 def _stateful_set(obj: Plain, now: datetime) -> Row:
     ready = f"{_status(obj).get('readyReplicas', 0)}/{_spec(obj).get('replicas', 0)}"
-    return [_name(obj), ready, _created(obj, now), *_template_cells(obj)]
+    return [ready, *_template_cells(obj)]
 
 
 def _controller_revision(obj: Plain, now: datetime) -> Row:
@@ -419,7 +399,7 @@ def _controller_revision(obj: Plain, now: datetime) -> Row:
             group = owner["apiVersion"].rpartition("/")[0]
             kind = f"{owner['kind']}.{group}" if group else owner["kind"]
             controller = f"{kind.lower()}/{owner['name']}"
-    return [_name(obj), controller, obj.get("revision", 0), _created(obj, now)]
+    return [controller, obj.get("revision", 0)]
 
 
 def _job(obj: Plain, now: datetime) -> Row:
@@ -436,7 +416,7 @@ def _job(obj: Plain, now: datetime) -> Row:
         end = status.get("completionTime")
         duration = age(status["startTime"], datetime.fromisoformat(end) if end else now)
     selector = selector_text(spec.get("selector")) or "<none>"
-    return [_name(obj), _job_state(obj), completions, duration, _created(obj, now), *_template_cells(obj), selector]
+    return [_job_state(obj), completions, duration, *_template_cells(obj), selector]
 
 
 def _job_state(job: Plain) -> str:
@@ -454,14 +434,14 @@ def _job_state(job: Plain) -> str:
 def _disruption_budget(obj: Plain, now: datetime) -> Row:
     spec = _spec(obj)
     bounds = ["N/A" if spec.get(key) is None else str(spec[key]) for key in ("minAvailable", "maxUnavailable")]
-    return [_name(obj), *bounds, _status(obj).get("disruptionsAllowed", 0), _created(obj, now)]
+    return [*bounds, _status(obj).get("disruptionsAllowed", 0)]
 
 
 # Everything else
 
 
 def _lease(obj: Plain, now: datetime) -> Row:
-    return [_name(obj), _spec(obj).get("holderIdentity") or "", _created(obj, now)]
+    return [_spec(obj).get("holderIdentity") or ""]
 
 
 def _role_binding(obj: Plain, now: datetime) -> Row:
@@ -473,15 +453,13 @@ def _role_binding(obj: Plain, now: datetime) -> Row:
             name = f"{subject.get('namespace', '')}/{name}"
         subjects.setdefault(subject.get("kind", ""), []).append(name)
     names = [", ".join(subjects[kind]) for kind in ("User", "Group", "ServiceAccount")]
-    return [_name(obj), f"{ref.get('kind', '')}/{ref.get('name', '')}", _created(obj, now), *names]
+    return [f"{ref.get('kind', '')}/{ref.get('name', '')}", *names]
 
 
 def _priority_class(obj: Plain, now: datetime) -> Row:
     return [
-        _name(obj),
         obj.get("value", 0),
         obj.get("globalDefault", False),
-        _created(obj, now),
         obj.get("preemptionPolicy", ""),
     ]
 
@@ -494,14 +472,14 @@ def _pod_group(obj: Plain, now: datetime) -> Row:
     disruption = _condition(obj, "DisruptionTarget")
     if disruption is not None:
         status = disruption.get("reason", "")
-    return [_name(obj), *_group_policy(obj), status, _created(obj, now)]
+    return [*_group_policy(obj), status]
 
 
 def _composite_pod_group(obj: Plain, now: datetime) -> Row:
-    return [_name(obj), *_group_policy(obj), _created(obj, now)]
+    return _group_policy(obj)
 
 
-def _group_policy(obj: Plain) -> list[str]:
+def _group_policy(obj: Plain) -> Row:
     spec = _spec(obj)
     policy = "Gang" if (spec.get("schedulingPolicy") or {}).get("gang") is not None else "Basic"
     return [policy, (spec.get("workloadRef") or {}).get("workloadName") or "<none>"]
@@ -510,7 +488,7 @@ def _group_policy(obj: Plain) -> list[str]:
 def _policy(obj: Plain, now: datetime) -> Row:
     kind = _spec(obj).get("paramKind")
     text = f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}" if kind else "<unset>"
-    return [_name(obj), len(_spec(obj).get("validations") or ()), text, _created(obj, now)]
+    return [len(_spec(obj).get("validations") or ()), text]
 
 
 def _policy_binding(obj: Plain, now: datetime) -> Row:
@@ -521,11 +499,11 @@ def _policy_binding(obj: Plain, now: datetime) -> Row:
         text = go_selector_text(ref["selector"])
     else:
         text = "<unset>"
-    return [_name(obj), _spec(obj).get("policyName", ""), text, _created(obj, now)]
+    return [_spec(obj).get("policyName", ""), text]
 
 
 def _scale(obj: Plain, now: datetime) -> Row:
-    return [_name(obj), _spec(obj).get("replicas", 0), _status(obj).get("replicas", 0), _created(obj, now)]
+    return [_spec(obj).get("replicas", 0), _status(obj).get("replicas", 0)]
 
 
 def _resource_claim(obj: Plain, now: datetime) -> Row:
@@ -537,20 +515,19 @@ def _resource_claim(obj: Plain, now: datetime) -> Row:
             states.append("reserved")
     elif not deleted:
         states.append("pending")
-    return [_name(obj), ",".join(states), _created(obj, now)]
+    return [",".join(states)]
 
 
 def _resource_slice(obj: Plain, now: datetime) -> Row:
     spec = _spec(obj)
     pool = (spec.get("pool") or {}).get("name", "")
-    return [_name(obj), spec.get("nodeName") or "", spec.get("driver", ""), pool, _created(obj, now)]
+    return [spec.get("nodeName") or "", spec.get("driver", ""), pool]
 
 
 def _taint_rule(obj: Plain, now: datetime) -> Row:
     taint = _spec(obj).get("taint") or {}
     added = age(taint["timeAdded"], now) if taint.get("timeAdded") else ""
-    cells = [_name(obj), taint.get("key", ""), taint.get("value", ""), taint.get("effect", ""), added]
-    return [*cells, _created(obj, now)]
+    return [taint.get("key", ""), taint.get("value", ""), taint.get("effect", ""), added]
 
 
 _POOL_COUNTS = ("totalDevices", "availableDevices", "allocatedDevices", "unavailableDevices")
@@ -581,7 +558,7 @@ def _pool_status(obj: Plain, now: datetime) -> Row:
             sums = [sum(pool.get(field) or 0 for pool in pools) for field in _POOL_COUNTS]
             errors = sum(pool.get("validationError") is not None for pool in pools)
             counts = [str(n) for n in (*sums, errors)]
-    return [_name(obj), _spec(obj).get("driver", ""), *counts, pool_count, state, completed]
+    return [_spec(obj).get("driver", ""), *counts, pool_count, state, completed]
 
 
 PRINTERS: dict[tuple[str, str], Callable[[Plain, datetime], Row]] = {
@@ -592,7 +569,6 @@ PRINTERS: dict[tuple[str, str], Callable[[Plain, datetime], Row]] = {
     ("", "Namespace"): _namespace,
     ("", "ConfigMap"): _config_map,
     ("", "Secret"): _secret,
-    ("", "ServiceAccount"): _named_and_aged,
     ("", "Service"): _service,
     ("", "Endpoints"): _endpoints,
     ("", "ResourceQuota"): _resource_quota,
@@ -607,15 +583,12 @@ PRINTERS: dict[tuple[str, str], Callable[[Plain, datetime], Row]] = {
     ("rbac.authorization.k8s.io", "RoleBinding"): _role_binding,
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): _role_binding,
     ("scheduling.k8s.io", "PriorityClass"): _priority_class,
-    ("scheduling.k8s.io", "Workload"): _named_and_aged,
     ("scheduling.k8s.io", "PodGroup"): _pod_group,
     ("scheduling.k8s.io", "CompositePodGroup"): _composite_pod_group,
     ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): _policy,
     ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"): _policy_binding,
     ("autoscaling", "Scale"): _scale,
-    ("resource.k8s.io", "DeviceClass"): _named_and_aged,
     ("resource.k8s.io", "ResourceClaim"): _resource_claim,
-    ("resource.k8s.io", "ResourceClaimTemplate"): _named_and_aged,
     ("resource.k8s.io", "ResourceSlice"): _resource_slice,
     ("resource.k8s.io", "DeviceTaintRule"): _taint_rule,
     ("resource.k8s.io", "ResourcePoolStatusRequest"): _pool_status,

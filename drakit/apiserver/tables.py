@@ -234,6 +234,7 @@ _COLUMNS: dict[tuple[str, str], _Columns] = {
     ),
 }
 _COLUMNS["events.k8s.io", "Event"] = _COLUMNS["", "Event"]
+_AGE_AT = {key: columns.index(_AGE) for key, columns in _COLUMNS.items() if _AGE in columns}
 _DEFAULT: _Columns = (_NAME, ("Created At:date", "@meta_v1.ObjectMeta.creationTimestamp"))
 
 
@@ -262,11 +263,17 @@ def has_columns(kind: Kind) -> bool:
 
 def row(kind: Kind, obj: dict[str, Any], now: datetime) -> list[Any]:
     """The cells of one object, wide ones included."""
-    printer = table_rows.PRINTERS.get((kind.group, kind.kind))
-    if printer is not None:
-        return printer(obj, now)
-    metadata = obj.get("metadata", {})
-    return [metadata.get("name", ""), metadata.get("creationTimestamp")]
+    key, metadata = (kind.group, kind.kind), obj.get("metadata", {})
+    columns = _COLUMNS.get(key)
+    if columns is None:
+        return [metadata.get("name", ""), metadata.get("creationTimestamp")]
+    printer = table_rows.PRINTERS.get(key)
+    cells = [] if printer is None else printer(obj, now)
+    if columns[0] is _NAME:
+        cells.insert(0, metadata.get("name", ""))
+    if (position := _AGE_AT.get(key)) is not None:
+        cells.insert(position, table_rows.age(metadata.get("creationTimestamp"), now))
+    return cells
 
 
 def conditions(kind: Kind, obj: dict[str, Any]) -> tuple[dict[str, Any], ...]:
