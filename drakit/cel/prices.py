@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from drakit.cel.runtimecost import AUTHORIZATION_CHECK
+from drakit.cel.runtimecost import AUTHORIZATION_CHECK, TRAVERSING, UNIT_PRICE
 from drakit.cel.sizes import LIST_BASE, MAX, ONE, REGEX, STRING, UNKNOWN, ZERO, Operand, Range
 from drakit.cel.syntax import Literal
 
@@ -76,24 +76,13 @@ def extension(est: Sizes, overload_id: str, target: Operand | None, args: Sequen
 
 # -- Kubernetes' prices ---------------------------------------------------------------------------------------
 
-_UNIT: Final = frozenset(
-    [
-        "serviceAccount", "path", "group", "resource", "subresource", "namespace", "name", "allowed", "reason",
-        "error", "errored", "masked", "prefixLength", "family", "isUnspecified", "isLoopback",
-        "isLinkLocalMulticast", "isLinkLocalUnicast", "isGlobalUnicast", "format.named", "sign", "asInteger",
-        "isInteger", "asApproximateFloat", "isGreaterThan", "isLessThan", "compareTo", "add", "sub", "major",
-        "minor", "patch", "getScheme", "getHostname", "getHost", "getPort", "getEscapedPath", "getQuery",
-    ]
-)  # fmt: skip
-_WALKS: Final = frozenset({"isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes"})
-
 
 def kubernetes(
     est: Sizes, function: str, overload_id: str, target: Operand | None, args: Sequence[Operand]
 ) -> Price | None:
-    if function in _UNIT or overload_id == "cidr_ip":
+    if function in UNIT_PRICE or overload_id == "cidr_ip":
         return ONE, None
-    if function in _WALKS and target is not None:
+    if function in TRAVERSING and target is not None:
         return _walk(est, function, target), None
     if function == "_==_" and len(args) == 2:
         return _same_type(args)

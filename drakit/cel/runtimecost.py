@@ -162,7 +162,7 @@ _BY_OVERLOAD: Final[dict[str, Rule]] = {
     "cidr_contains_ip_string": _parsing(_contains_ip),
     "cidr_contains_cidr_string": _parsing(_contains_cidr),
 }
-_UNIT: Final = frozenset(
+UNIT_PRICE: Final = frozenset(
     [
         "serviceAccount", "path", "group", "resource", "subresource", "namespace", "name", "allowed", "reason",
         "error", "errored", "masked", "prefixLength", "family", "isUnspecified", "isLoopback",
@@ -171,10 +171,9 @@ _UNIT: Final = frozenset(
         "minor", "patch", "getScheme", "getHostname", "getHost", "getPort", "getEscapedPath", "getQuery",
     ]
 )  # fmt: skip
+TRAVERSING: Final = frozenset({"isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes"})
 _BY_FUNCTION: Final[dict[str, Rule]] = {
-    **dict.fromkeys(
-        ("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes"), lambda args, result: traversal(args[0])
-    ),
+    **dict.fromkeys(TRAVERSING, lambda args, result: traversal(args[0])),
     **dict.fromkeys(("url", "lowerAscii", "upperAscii", "substring", "trim"), _scan(0, _STRING)),
     **dict.fromkeys(("replace", "split"), _scan(0, 2 * _STRING)),
     "join": lambda args, result: math.ceil(_plain_size(result) * 2 * _STRING),
@@ -215,7 +214,7 @@ def rule(function: str, overload_id: str) -> int | Rule:
             return _self_compare(1)
     if function == "check":
         return AUTHORIZATION_CHECK
-    if function in _UNIT or (function == "ip" and overload_id == "cidr_ip"):
+    if function in UNIT_PRICE or (function == "ip" and overload_id == "cidr_ip"):
         return 1
     if function == "ip":
         return _scan(0, _STRING)

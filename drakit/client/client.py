@@ -134,12 +134,8 @@ class Client:
     async def update(self, obj: Any, *, subresource: str = "") -> Any:
         """PUT: what the object's model does not know is lost; patch instead where that matters."""
         resource, body, model = _described(obj)
-        metadata = body["metadata"]
-        namespace = metadata.get("namespace") if resource.namespaced else None
-        response = await self.transport.request(
-            _request("PUT", resource, namespace, metadata["name"], subresource, self._write_query(), body)
-        )
-        return from_plain(model, response.body) if model is not None else response.body
+        updated = await self.put_plain(resource, body, subresource=subresource)
+        return from_plain(model, updated) if model is not None else updated
 
     async def put_plain(self, resource: Resource, body: Plain, *, subresource: str = "") -> Plain:
         """PUT of a whole plain object; its resourceVersion decides whether it is still the one that was read."""
