@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from drakit.api import formats, wire
-from drakit.api.errors import FieldError
+from drakit.api.errors import Errors, FieldError
 from drakit.api.gates import FeatureGates
 
 __all__ = ["Field", "Type", "at_least", "at_most", "check", "label_key", "long_name", "one_of", "segment", "short_name"]
 
-Errors = list[FieldError]
 Check = Callable[[Any, str], Errors]
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["GO_ESCAPES", "FieldError", "StatusError", "at", "go_quote", "index", "key"]
+__all__ = ["GO_ESCAPES", "Errors", "FieldError", "StatusError", "at", "go_quote", "index", "key"]
 
 REQUIRED = "FieldValueRequired"
 INVALID = "FieldValueInvalid"
@@ -178,6 +178,9 @@ def _render(value: Any) -> str:
     if isinstance(value, int | float):
         return str(value)
     return go_json(value)
+
+
+Errors = list[FieldError]
 
 
 class StatusError(Exception):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Any
 
 from drakit.api import formats
 from drakit.api.errors import FieldError, go_json
+from drakit.api.kind import Object
 
 __all__ = [
     "restrict_to_status",
@@ -23,7 +23,6 @@ __all__ = [
     "without_repeated_owners",
 ]
 
-Object = dict[str, Any]
 NameCheck = Callable[[str, bool], Sequence[str]]
 
 _MAX_ANNOTATIONS = 256 * 1024

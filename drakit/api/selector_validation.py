@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from drakit.api import formats, metadata
-from drakit.api.errors import FieldError
+from drakit.api.errors import Errors, FieldError
+from drakit.api.kind import Object
 
 __all__ = ["label_selector", "node_selector", "node_selector_term"]
-
-Object = dict[str, Any]
-Errors = list[FieldError]
 
 
 def label_selector(selector: Object | None, path: str) -> Errors:

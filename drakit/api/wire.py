@@ -18,6 +18,7 @@ from typing import Any
 
 from drakit.api import types
 from drakit.api.errors import StatusError, go_quote
+from drakit.api.kind import Object
 from drakit.api.quantity import Quantity, QuantityError
 
 __all__ = [
@@ -30,8 +31,6 @@ __all__ = [
     "same",
     "zero",
 ]
-
-Object = dict[str, Any]
 
 
 class _Unknown(list[str]):
@@ -66,7 +65,6 @@ _KEEP_EMPTY = frozenset(
 _MAX_VALUES = 200_000
 # Go's decoder stops counting here.
 _MAX_UNKNOWN = 100
-
 
 _GO_TYPES = {
     "s": "string",

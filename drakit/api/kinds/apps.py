@@ -7,7 +7,7 @@ from dataclasses import replace
 from lightkube.models import apps_v1
 
 from drakit.api import formats, metadata
-from drakit.api.errors import FieldError
+from drakit.api.errors import Errors, FieldError
 from drakit.api.kind import Kind, Object, Strategy, Subresource, WriteContext
 from drakit.api.kinds import checks, entry
 from drakit.api.kinds.pod_defaults import default_pod_template
@@ -16,8 +16,6 @@ from drakit.api.kinds.volume_validation import validate_claim_spec
 from drakit.api.kinds.workloads import drop_disabled_template, fixed_selector, validate_selector_and_template
 
 __all__ = ["KINDS"]
-
-Errors = list[FieldError]
 
 GROUP = "apps"
 _SCALED = {"scale": entry.READ_WRITE, "status": entry.READ_WRITE}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lightkube.models import batch_v1
 
 from drakit.api import declared, formats, selector_validation
-from drakit.api.errors import FieldError
+from drakit.api.errors import Errors, FieldError
 from drakit.api.kind import Kind, Object, Strategy, Subresource, WriteContext
 from drakit.api.kinds import checks, entry, group_rules, job_rules, job_status
 from drakit.api.kinds.pod_defaults import default_pod_template
@@ -14,8 +14,6 @@ from drakit.api.kinds.workloads import drop_disabled_template, validate_template
 from drakit.api.selectors import matches_label_selector
 
 __all__ = ["KINDS"]
-
-Errors = list[FieldError]
 
 _UID_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
 _NAME_LABELS = ("job-name", "batch.kubernetes.io/job-name")

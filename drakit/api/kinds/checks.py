@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from drakit.api import formats
-from drakit.api.errors import FieldError
+from drakit.api.errors import Errors, FieldError
 from drakit.api.quantity import Quantity, QuantityError
 
 __all__ = [
@@ -26,9 +26,6 @@ __all__ = [
     "resource_amounts",
     "subdomain",
 ]
-
-Plain = dict[str, Any]
-Errors = list[FieldError]
 
 MAX_INT32 = 2147483647
 FILE_MODE_TEXT = "must be a number between 0 and 0777 (octal), both inclusive"

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
-from drakit.api.errors import FieldError
+from drakit.api.errors import Errors, FieldError
+from drakit.api.kind import Object
 from drakit.api.kinds import checks, pod_claims
 
 __all__ = ["Surroundings", "validate_containers", "validate_resources"]
-
-Plain = dict[str, Any]
-Errors = list[FieldError]
 
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
@@ -55,7 +52,7 @@ class Surroundings:
     restart_policy: str
 
 
-def validate_containers(spec: Plain, path: str, around: Surroundings) -> Errors:
+def validate_containers(spec: Object, path: str, around: Surroundings) -> Errors:
     containers, inits = spec.get("containers") or [], spec.get("initContainers") or []
     errors: Errors = []
     if not containers:
@@ -82,7 +79,7 @@ def validate_containers(spec: Plain, path: str, around: Surroundings) -> Errors:
     return errors
 
 
-def validate_ephemeral_containers(spec: Plain, path: str, around: Surroundings) -> Errors:
+def validate_ephemeral_containers(spec: Object, path: str, around: Surroundings) -> Errors:
     errors: Errors = []
     others = {c.get("name") for kind in ("containers", "initContainers") for c in spec.get(kind) or ()}
     seen = {name for name in others if name}
@@ -102,7 +99,7 @@ def validate_ephemeral_containers(spec: Plain, path: str, around: Surroundings) 
     return errors
 
 
-def _unique_name(container: Plain, at: str, seen: set[str]) -> Errors:
+def _unique_name(container: Object, at: str, seen: set[str]) -> Errors:
     name = container.get("name") or ""
     if name in seen:
         return [FieldError.duplicate(f"{at}.name", name)]
@@ -111,7 +108,7 @@ def _unique_name(container: Plain, at: str, seen: set[str]) -> Errors:
     return []
 
 
-def _container(container: Plain, at: str, around: Surroundings) -> Errors:
+def _container(container: Object, at: str, around: Surroundings) -> Errors:
     errors: Errors = []
     name = container.get("name") or ""
     if not name:
@@ -144,7 +141,7 @@ def _container(container: Plain, at: str, around: Surroundings) -> Errors:
     return errors
 
 
-def _ports(ports: list[Plain], path: str) -> Errors:
+def _ports(ports: list[Object], path: str) -> Errors:
     errors: Errors = []
     seen: set[str] = set()
     for position, port in enumerate(ports):
@@ -168,7 +165,7 @@ def _ports(ports: list[Plain], path: str) -> Errors:
     return errors
 
 
-def _host_port_conflicts(containers: list[Plain], path: str) -> Errors:
+def _host_port_conflicts(containers: list[Object], path: str) -> Errors:
     errors: Errors = []
     seen: set[str] = set()
     for position, container in enumerate(containers):
@@ -187,7 +184,7 @@ def _env_name(name: str, path: str) -> Errors:
     return [FieldError.invalid(path, name, _ENV_NAME_TEXT)]
 
 
-def _env(variables: list[Plain], path: str) -> Errors:
+def _env(variables: list[Object], path: str) -> Errors:
     errors: Errors = []
     for position, variable in enumerate(variables):
         name = variable.get("name") or ""
@@ -201,7 +198,7 @@ def _env(variables: list[Plain], path: str) -> Errors:
     return errors
 
 
-def _value_from(source: Plain, value: str | None, at: str) -> Errors:
+def _value_from(source: Object, value: str | None, at: str) -> Errors:
     errors: Errors = []
     given = [name for name in _ENV_SOURCES if source.get(name) is not None]
     for name in given:
@@ -227,7 +224,7 @@ def _value_from(source: Plain, value: str | None, at: str) -> Errors:
     return errors
 
 
-def _env_from(sources: list[Plain], path: str) -> Errors:
+def _env_from(sources: list[Object], path: str) -> Errors:
     errors: Errors = []
     for position, source in enumerate(sources):
         if source.get("prefix"):
@@ -243,7 +240,7 @@ def _env_from(sources: list[Plain], path: str) -> Errors:
     return errors
 
 
-def _mounts(container: Plain, path: str, around: Surroundings) -> Errors:
+def _mounts(container: Object, path: str, around: Surroundings) -> Errors:
     errors: Errors = []
     seen: set[str] = set()
     devices = container.get("volumeDevices") or ()
@@ -283,7 +280,7 @@ def descending_path(value: str, path: str) -> Errors:
     return errors
 
 
-def _devices(container: Plain, path: str, around: Surroundings) -> Errors:
+def _devices(container: Object, path: str, around: Surroundings) -> Errors:
     errors: Errors = []
     seen: set[str] = set()
     for position, device in enumerate(container["volumeDevices"]):
@@ -302,7 +299,7 @@ def _devices(container: Plain, path: str, around: Surroundings) -> Errors:
 
 
 def validate_resources(
-    resources: Plain,
+    resources: Object,
     path: str,
     pod_claims_known: frozenset[str],
     check_name: Callable[[str, str], Errors] = checks.container_resource_name,
@@ -344,7 +341,7 @@ def _request_within_limit(name: str, amount: str, limit: str | None, path: str) 
     return []
 
 
-def _resize_policy(policies: list[Plain], path: str, restart_policy: str) -> Errors:
+def _resize_policy(policies: list[Object], path: str, restart_policy: str) -> Errors:
     errors: Errors = []
     seen: set[str] = set()
     for position, policy in enumerate(policies):
@@ -360,7 +357,7 @@ def _resize_policy(policies: list[Plain], path: str, restart_policy: str) -> Err
     return errors
 
 
-def _lifecycle_and_probes(container: Plain, at: str) -> Errors:
+def _lifecycle_and_probes(container: Object, at: str) -> Errors:
     errors: Errors = []
     for name in ("postStart", "preStop"):
         handler = (container.get("lifecycle") or {}).get(name)
@@ -373,7 +370,7 @@ def _lifecycle_and_probes(container: Plain, at: str) -> Errors:
     return errors
 
 
-def _probe(probe: Plain, at: str, name: str) -> Errors:
+def _probe(probe: Object, at: str, name: str) -> Errors:
     errors = _handler(probe, at)
     for field in _PROBE_NUMBERS:
         errors += checks.non_negative(probe.get(field), f"{at}.{field}")
@@ -388,7 +385,7 @@ def _probe(probe: Plain, at: str, name: str) -> Errors:
     return errors
 
 
-def _handler(handler: Plain, at: str) -> Errors:
+def _handler(handler: Object, at: str) -> Errors:
     given = [name for name in _HANDLERS if handler.get(name) is not None]
     if not given:
         return [FieldError.required(at, "must specify a handler type")]
@@ -413,7 +410,7 @@ def _handler(handler: Plain, at: str) -> Errors:
     return errors
 
 
-def _restart_policy(container: Plain, at: str, *, init: bool = False) -> Errors:
+def _restart_policy(container: Object, at: str, *, init: bool = False) -> Errors:
     policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules") or ()
     errors: Errors = []
     if policy is None:
@@ -440,7 +437,7 @@ def _restart_policy(container: Plain, at: str, *, init: bool = False) -> Errors:
     return errors
 
 
-def security_context(context: Plain, path: str) -> Errors:
+def security_context(context: Object, path: str) -> Errors:
     """Of a container or a pod: ids, seccomp, privilege."""
     errors: Errors = []
     for name in ("fsGroup", "runAsUser", "runAsGroup"):
@@ -469,7 +466,7 @@ def security_context(context: Plain, path: str) -> Errors:
     return errors
 
 
-def _profile(profile: Plain, path: str, word: str) -> Errors:
+def _profile(profile: Object, path: str, word: str) -> Errors:
     """A seccomp or AppArmor profile."""
     kind = profile.get("type") or ""
     if kind == "Localhost":

@@ -7,14 +7,12 @@ import base64
 from lightkube.models import core_v1
 
 from drakit.api import formats, metadata
-from drakit.api.errors import FieldError
+from drakit.api.errors import Errors, FieldError
 from drakit.api.kind import ALL_VERBS, Kind, Object, Strategy, Subresource, Version, WriteContext, text_at
 from drakit.api.kinds import checks, entry
 from drakit.api.kinds.pod_defaults import round_resources
 
 __all__ = ["KINDS"]
-
-Errors = list[FieldError]
 
 _MAX_DATA = 1024 * 1024
 _IMMUTABLE_DATA = "field is immutable when `immutable` is set"
@@ -414,7 +412,6 @@ ENDPOINTS = Kind(
     short_names=("ep",),
     delete_returns_status=_STATUS_ANSWER,
 )
-
 
 BINDING = entry.kind(core_v1.Binding, "bindings", Strategy(), verbs=("create",))
 

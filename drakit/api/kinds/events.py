@@ -5,13 +5,12 @@ from __future__ import annotations
 from lightkube.models import core_v1, events_v1
 
 from drakit.api import formats
-from drakit.api.errors import FieldError
+from drakit.api.errors import Errors, FieldError
 from drakit.api.kind import Kind, Object, Strategy, WriteContext, text_at
 from drakit.api.kinds import checks, entry
 
 __all__ = ["EVENT", "KINDS"]
 
-Errors = list[FieldError]
 
 # core/v1 -> events.k8s.io/v1
 _NAMES = {

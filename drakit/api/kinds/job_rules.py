@@ -7,13 +7,11 @@ import re
 from itertools import pairwise
 from typing import Any
 
-from drakit.api.errors import OMITTED, FieldError, go_quote
+from drakit.api.errors import OMITTED, Errors, FieldError, go_quote
+from drakit.api.kind import Object
 from drakit.api.kinds import checks
 
 __all__ = ["indexed_limits", "indexes", "managed_by", "overlap", "pod_failure_policy", "success_policy"]
-
-Plain = dict[str, Any]
-Errors = list[FieldError]
 
 _MANY = 100_000  # completions that make narrower limits
 _FEW = 10_000
@@ -45,7 +43,7 @@ def managed_by(value: str, path: str) -> Errors:
     return errors
 
 
-def indexed_limits(spec: Plain) -> Errors:
+def indexed_limits(spec: Object) -> Errors:
     """So that the lists of indexes in the status stay short enough."""
     errors: Errors = []
     completions, parallelism, failed = (spec.get(name) for name in ("completions", "parallelism", "maxFailedIndexes"))
@@ -71,7 +69,7 @@ def indexed_limits(spec: Plain) -> Errors:
 # Pod failure policy.
 
 
-def pod_failure_policy(spec: Plain) -> Errors:
+def pod_failure_policy(spec: Object) -> Errors:
     path = "spec.podFailurePolicy.rules"
     rules = spec["podFailurePolicy"].get("rules") or []
     errors = [FieldError.too_many(path, len(rules), _RULES)] if len(rules) > _RULES else []
@@ -83,7 +81,7 @@ def pod_failure_policy(spec: Plain) -> Errors:
     return errors
 
 
-def _failure_rule(rule: Plain, path: str, containers: set[Any], per_index: bool) -> Errors:
+def _failure_rule(rule: Object, path: str, containers: set[Any], per_index: bool) -> Errors:
     action, codes, patterns = rule.get("action"), rule.get("onExitCodes"), rule.get("onPodConditions") or []
     errors: Errors = []
     if action == "FailIndex":
@@ -114,7 +112,7 @@ def _word(value: str | None, known: tuple[str, ...], path: str) -> Errors:
     return [] if value in known else [FieldError.not_supported(path, value, known)]
 
 
-def _exit_codes(rule: Plain, path: str, containers: set[Any]) -> Errors:
+def _exit_codes(rule: Object, path: str, containers: set[Any]) -> Errors:
     errors = _word(rule.get("operator"), _OPERATORS, f"{path}.operator")
     name, values = rule.get("containerName"), rule.get("values") or []
     if name is not None and name not in containers:
@@ -140,7 +138,7 @@ def _exit_codes(rule: Plain, path: str, containers: set[Any]) -> Errors:
 # Success policy.
 
 
-def success_policy(spec: Plain) -> Errors:
+def success_policy(spec: Object) -> Errors:
     path = "spec.successPolicy.rules"
     rules, completions = spec["successPolicy"].get("rules") or [], spec.get("completions") or 0
     errors: Errors = []
@@ -154,7 +152,7 @@ def success_policy(spec: Plain) -> Errors:
     return errors
 
 
-def _success_rule(rule: Plain, path: str, completions: int) -> Errors:
+def _success_rule(rule: Object, path: str, completions: int) -> Errors:
     count, written = rule.get("succeededCount"), rule.get("succeededIndexes")
     errors: Errors = []
     if count is None and written is None:

@@ -9,13 +9,11 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from drakit.api.errors import OMITTED, FieldError
+from drakit.api.errors import OMITTED, Errors, FieldError
 from drakit.api.kind import Object, WriteContext
 from drakit.api.kinds import checks, job_rules
 
 __all__ = ["is_true", "validate_status"]
-
-Errors = list[FieldError]
 
 _CONDITIONS = "status.conditions"
 

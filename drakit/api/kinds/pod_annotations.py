@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from drakit.api.errors import FieldError
+from drakit.api.errors import Errors, FieldError
 
 __all__ = ["deletion_cost", "validate_annotation_update", "validate_pod_annotations"]
 
 MIRROR = "kubernetes.io/config.mirror"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
-
-Errors = list[FieldError]
 
 
 def deletion_cost(annotations: Mapping[str, str]) -> int | None:

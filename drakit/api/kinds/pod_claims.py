@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from drakit.api.errors import FieldError
+from drakit.api.errors import Errors, FieldError
+from drakit.api.kind import Object
 from drakit.api.kinds import checks
 
 __all__ = ["claim_names", "validate_container_claims", "validate_pod_claims", "validate_status"]
 
-Plain = dict[str, Any]
-Errors = list[FieldError]
-
 _MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 
 
-def claim_names(spec: Plain) -> frozenset[str]:
+def claim_names(spec: Object) -> frozenset[str]:
     return frozenset(claim.get("name", "") for claim in spec.get("resourceClaims") or ())
 
 
-def validate_pod_claims(claims: list[Plain] | None, path: str, annotations: Plain | None = None) -> Errors:
+def validate_pod_claims(claims: list[Object] | None, path: str, annotations: Object | None = None) -> Errors:
     errors: Errors = []
     if claims and annotations and _MIRROR_ANNOTATION in annotations:
         return [FieldError.forbidden("", "static pods do not support resource claims")] * len(claims)
@@ -38,7 +36,7 @@ def validate_pod_claims(claims: list[Plain] | None, path: str, annotations: Plai
     return errors
 
 
-def _claim_source(claim: Plain, at: str) -> Errors:
+def _claim_source(claim: Object, at: str) -> Errors:
     own, template = claim.get("resourceClaimName"), claim.get("resourceClaimTemplateName")
     # Go's field names: Kubernetes prints the internal object.
     shown = {"Name": claim.get("name") or "", "ResourceClaimName": own, "ResourceClaimTemplateName": template}
@@ -56,7 +54,7 @@ def _claim_source(claim: Plain, at: str) -> Errors:
     return errors
 
 
-def validate_container_claims(claims: list[Plain] | None, pod_claims: frozenset[str], path: str) -> Errors:
+def validate_container_claims(claims: list[Object] | None, pod_claims: frozenset[str], path: str) -> Errors:
     """resources.claims: each names an entry of the pod, either whole or by distinct requests."""
     errors: Errors = []
     seen: set[str] = set()
@@ -85,7 +83,7 @@ def validate_container_claims(claims: list[Plain] | None, pod_claims: frozenset[
     return errors
 
 
-def validate_status(status: Plain, spec: Plain, path: str = "status") -> Errors:
+def validate_status(status: Object, spec: Object, path: str = "status") -> Errors:
     errors = _claim_statuses(status.get("resourceClaimStatuses") or (), spec, f"{path}.resourceClaimStatuses")
     extended = status.get("extendedResourceClaimStatus")
     if extended is not None:
@@ -93,7 +91,7 @@ def validate_status(status: Plain, spec: Plain, path: str = "status") -> Errors:
     return errors + _node_allocatable(status, spec, f"{path}.nodeAllocatableResourceClaimStatuses")
 
 
-def _claim_statuses(statuses: Any, spec: Plain, path: str) -> Errors:
+def _claim_statuses(statuses: Any, spec: Object, path: str) -> Errors:
     errors: Errors = []
     known = claim_names(spec)
     seen: set[str] = set()
@@ -112,7 +110,7 @@ def _claim_statuses(statuses: Any, spec: Plain, path: str) -> Errors:
     return errors
 
 
-def _extended(status: Plain, spec: Plain, path: str) -> Errors:
+def _extended(status: Object, spec: Object, path: str) -> Errors:
     errors: Errors = []
     mappings = status.get("requestMappings") or ()
     if not mappings:
@@ -145,7 +143,7 @@ def _extended(status: Plain, spec: Plain, path: str) -> Errors:
     return errors
 
 
-def _node_allocatable(status: Plain, spec: Plain, path: str) -> Errors:
+def _node_allocatable(status: Object, spec: Object, path: str) -> Errors:
     errors: Errors = []
     holders = (*(spec.get("resourceClaims") or ()), *(status.get("resourceClaimStatuses") or ()))
     claims = {holder.get("resourceClaimName") for holder in holders}

@@ -6,11 +6,10 @@ import functools
 import re
 from typing import Any
 
+from drakit.api.kind import Object
 from drakit.api.quantity import Quantity
 
 __all__ = ["default_pod", "default_pod_template", "round_resources"]
-
-Plain = dict[str, Any]
 
 _MODE_VOLUMES = ("secret", "configMap", "downwardAPI", "projected")
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
@@ -26,7 +25,7 @@ _VOLUME_DEFAULTS: dict[str, tuple[tuple[str, Any], ...]] = {
 }
 
 
-def default_pod(pod: Plain) -> None:
+def default_pod(pod: Object) -> None:
     spec = pod.get("spec")
     if spec is None:
         return
@@ -52,14 +51,14 @@ def default_pod(pod: Plain) -> None:
         _default_status(status)
 
 
-def default_pod_template(owner: Plain) -> None:
+def default_pod_template(owner: Object) -> None:
     """The template in the spec of a Deployment, Job and the like."""
     template = (owner.get("spec") or {}).get("template")
     if template is not None and template.get("spec") is not None:
         _default_spec(template["spec"])
 
 
-def round_resources(amounts: Plain | None) -> None:
+def round_resources(amounts: Object | None) -> None:
     """Amounts finer than a thousandth are rounded up, as Kubernetes keeps them."""
     if not amounts:
         return
@@ -68,11 +67,11 @@ def round_resources(amounts: Plain | None) -> None:
             amounts[name] = str(Quantity.milli(Quantity.parse(amount).milli_value()))
 
 
-def _containers(spec: Plain, *names: str) -> list[Plain]:
+def _containers(spec: Object, *names: str) -> list[Object]:
     return [container for name in names for container in spec.get(name) or ()]
 
 
-def _default_status(status: Plain) -> None:
+def _default_status(status: Object) -> None:
     ip, ips = status.get("podIP"), status.get("podIPs")
     if ip and (not ips or ips[0].get("ip") != ip):
         status["podIPs"] = [{"ip": ip}]
@@ -80,7 +79,7 @@ def _default_status(status: Plain) -> None:
         status["podIP"] = ips[0].get("ip", "")
 
 
-def _default_spec(spec: Plain) -> None:
+def _default_spec(spec: Object) -> None:
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
         spec["serviceAccountName"] = spec["serviceAccount"] = account
@@ -105,7 +104,7 @@ def _default_spec(spec: Plain) -> None:
         round_resources(spec["resources"].get("requests"))
 
 
-def _default_container(container: Plain) -> None:
+def _default_container(container: Object) -> None:
     if not container.get("imagePullPolicy"):
         container["imagePullPolicy"] = pull_policy(container.get("image") or "")
     if not container.get("terminationMessagePath"):
@@ -134,7 +133,7 @@ def _default_container(container: Plain) -> None:
             _default_http(lifecycle.get(name) or {})
 
 
-def _default_probe(probe: Plain) -> None:
+def _default_probe(probe: Object) -> None:
     for name, number in _PROBE_NUMBERS:
         if not probe.get(name):
             probe[name] = number
@@ -144,7 +143,7 @@ def _default_probe(probe: Plain) -> None:
         grpc["service"] = ""
 
 
-def _default_http(handler: Plain) -> None:
+def _default_http(handler: Object) -> None:
     action = handler.get("httpGet")
     if action is not None:
         if not action.get("path"):
@@ -153,13 +152,13 @@ def _default_http(handler: Plain) -> None:
             action["scheme"] = "HTTP"
 
 
-def _default_field_ref(holder: Plain) -> None:
+def _default_field_ref(holder: Object) -> None:
     ref = holder.get("fieldRef")
     if ref is not None and not ref.get("apiVersion"):
         ref["apiVersion"] = "v1"
 
 
-def _default_volume(volume: Plain) -> None:
+def _default_volume(volume: Object) -> None:
     if len(volume) == 1 and "name" in volume:
         volume["emptyDir"] = {}
         return

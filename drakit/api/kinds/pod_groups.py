@@ -10,14 +10,12 @@ from typing import Any
 from lightkube.models import scheduling_v1alpha3, scheduling_v1beta1
 
 from drakit.api import declared, formats, metadata
-from drakit.api.errors import FieldError
+from drakit.api.errors import Errors, FieldError
 from drakit.api.kind import Kind, Object, Strategy, Subresource, Version, WriteContext
 from drakit.api.kinds import entry, group_rules
 from drakit.api.kinds.workload_validation import validate_templates
 
 __all__ = ["COMPOSITE_POD_GROUP", "POD_GROUP", "WORKLOAD"]
-
-Errors = list[FieldError]
 
 GROUP = "scheduling.k8s.io"
 _PREEMPTION = "PodGroupPreemptionPolicy"

@@ -6,10 +6,9 @@ Left out are checks of fields that drakit's nodes ignore (Windows, sysctls, AppA
 
 from __future__ import annotations
 
-from typing import Any
-
 from drakit.api import formats, metadata, selector_validation
-from drakit.api.errors import FieldError
+from drakit.api.errors import Errors, FieldError
+from drakit.api.kind import Object
 from drakit.api.kinds import checks, pod_claims
 from drakit.api.kinds.container_validation import (
     Surroundings,
@@ -23,9 +22,6 @@ from drakit.api.kinds.volume_validation import validate_volumes
 
 __all__ = ["validate_pod", "validate_pod_template", "validate_tolerations"]
 
-Plain = dict[str, Any]
-Errors = list[FieldError]
-
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _POD_RESOURCES = ("cpu", "memory")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
@@ -34,7 +30,7 @@ _NEEDS_HOST_USERS = (("hostNetwork", "hostNetwork"), ("HostPID", "hostPID"), ("H
 _TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
-def validate_pod(pod: Plain) -> Errors:
+def validate_pod(pod: Object) -> Errors:
     """The checks of a pod beside those of its metadata."""
     spec = pod["spec"]
     errors = validate_pod_spec(spec, "spec", pod["metadata"])
@@ -48,7 +44,7 @@ def validate_pod(pod: Plain) -> Errors:
     return errors
 
 
-def validate_pod_template(template: Plain, path: str) -> Errors:
+def validate_pod_template(template: Object, path: str) -> Errors:
     """The template of a workload: labels, annotations and the spec."""
     meta = template.get("metadata") or {}
     errors: Errors = []
@@ -66,7 +62,7 @@ def validate_pod_template(template: Plain, path: str) -> Errors:
     return errors
 
 
-def validate_pod_spec(spec: Plain, path: str, meta: Plain | None) -> Errors:
+def validate_pod_spec(spec: Object, path: str, meta: Object | None) -> Errors:
     names, errors = validate_volumes(spec.get("volumes"), f"{path}.volumes")
     claims = spec.get("resourceClaims")
     around = Surroundings(names, pod_claims.claim_names(spec) if claims else frozenset(), spec.get("restartPolicy", ""))
@@ -108,7 +104,7 @@ def validate_pod_spec(spec: Plain, path: str, meta: Plain | None) -> Errors:
     return errors + _names_and_numbers(spec, path)
 
 
-def _scheduling_group(spec: Plain, path: str) -> Errors:
+def _scheduling_group(spec: Object, path: str) -> Errors:
     name = spec["schedulingGroup"].get("podGroupName")
     if name is None:
         errors = [FieldError.invalid(f"{path}.podGroupName", None, "must specify one of: `podGroupName`")]
@@ -119,7 +115,7 @@ def _scheduling_group(spec: Plain, path: str) -> Errors:
     return errors
 
 
-def _hostname_override(spec: Plain, path: str) -> Errors:
+def _hostname_override(spec: Object, path: str) -> Errors:
     errors: Errors = []
     for field in ("setHostnameAsFQDN", "hostNetwork"):
         if spec.get(field):
@@ -129,7 +125,7 @@ def _hostname_override(spec: Plain, path: str) -> Errors:
     return errors + checks.subdomain(spec["hostnameOverride"], path)
 
 
-def _names_and_numbers(spec: Plain, path: str) -> Errors:
+def _names_and_numbers(spec: Object, path: str) -> Errors:
     errors: Errors = []
     for name in ("serviceAccountName", "nodeName"):
         if spec.get(name):
@@ -165,7 +161,7 @@ def _names_and_numbers(spec: Plain, path: str) -> Errors:
     return errors
 
 
-def _pod_resources(resources: Plain, path: str, claims: frozenset[str]) -> Errors:
+def _pod_resources(resources: Object, path: str, claims: frozenset[str]) -> Errors:
     errors: Errors = []
     if resources.get("claims") is not None:
         text = "claims may not be set for Resources at pod-level"
@@ -180,7 +176,7 @@ def _pod_resource_name(name: str, path: str) -> Errors:
     return errors
 
 
-def _host_network_ports(spec: Plain, path: str) -> Errors:
+def _host_network_ports(spec: Object, path: str) -> Errors:
     errors: Errors = []
     for kind in ("containers", "initContainers"):
         for position, container in enumerate(spec.get(kind) or ()):
@@ -192,7 +188,7 @@ def _host_network_ports(spec: Plain, path: str) -> Errors:
     return errors
 
 
-def validate_tolerations(tolerations: list[Plain], path: str) -> Errors:
+def validate_tolerations(tolerations: list[Object], path: str) -> Errors:
     errors: Errors = []
     for position, toleration in enumerate(tolerations):
         at = f"{path}[{position}]"
@@ -222,7 +218,7 @@ def validate_tolerations(tolerations: list[Plain], path: str) -> Errors:
     return errors
 
 
-def _scheduling_gates(gates: list[Plain], path: str) -> Errors:
+def _scheduling_gates(gates: list[Object], path: str) -> Errors:
     errors: Errors = []
     seen: set[str] = set()
     for position, gate in enumerate(gates):
@@ -234,7 +230,7 @@ def _scheduling_gates(gates: list[Plain], path: str) -> Errors:
     return errors
 
 
-def _spread(constraints: list[Plain], path: str) -> Errors:
+def _spread(constraints: list[Object], path: str) -> Errors:
     errors: Errors = []
     for position, constraint in enumerate(constraints):
         at = f"{path}[{position}]"
@@ -262,7 +258,7 @@ def _spread(constraints: list[Plain], path: str) -> Errors:
     return errors
 
 
-def _affinity(affinity: Plain, path: str) -> Errors:
+def _affinity(affinity: Object, path: str) -> Errors:
     errors: Errors = []
     node = affinity.get("nodeAffinity") or {}
     required = node.get("requiredDuringSchedulingIgnoredDuringExecution")
@@ -278,7 +274,7 @@ def _affinity(affinity: Plain, path: str) -> Errors:
     return errors
 
 
-def _pod_affinity(affinity: Plain, path: str) -> Errors:
+def _pod_affinity(affinity: Object, path: str) -> Errors:
     errors: Errors = []
     name = "requiredDuringSchedulingIgnoredDuringExecution"
     for position, term in enumerate(affinity.get(name) or ()):
@@ -291,12 +287,12 @@ def _pod_affinity(affinity: Plain, path: str) -> Errors:
     return errors
 
 
-def _weight(term: Plain, at: str) -> Errors:
+def _weight(term: Object, at: str) -> Errors:
     weight = term.get("weight", 0)
     return [] if 1 <= weight <= 100 else [FieldError.invalid(f"{at}.weight", weight, "must be in the range 1-100")]
 
 
-def _pod_term(term: Plain, path: str) -> Errors:
+def _pod_term(term: Object, path: str) -> Errors:
     errors = selector_validation.label_selector(term.get("labelSelector"), f"{path}.labelSelector")
     errors += selector_validation.label_selector(term.get("namespaceSelector"), f"{path}.namespaceSelector")
     for position, namespace in enumerate(term.get("namespaces") or ()):

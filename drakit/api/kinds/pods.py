@@ -9,7 +9,7 @@ from typing import Any
 from lightkube.models import core_v1
 
 from drakit.api import formats, wire
-from drakit.api.errors import FieldError
+from drakit.api.errors import Errors, FieldError
 from drakit.api.kind import Kind, Object, Strategy, Subresource, WriteContext, text_at
 from drakit.api.kinds import checks, entry, pod_claims
 from drakit.api.kinds.container_validation import Surroundings, validate_ephemeral_containers
@@ -18,8 +18,6 @@ from drakit.api.kinds.pod_defaults import default_pod
 from drakit.api.kinds.pod_validation import validate_pod, validate_tolerations
 
 __all__ = ["KINDS", "POD", "drop_disabled_spec", "qos_class"]
-
-Errors = list[FieldError]
 
 _UPDATABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only "

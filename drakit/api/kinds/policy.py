@@ -5,13 +5,11 @@ from __future__ import annotations
 from lightkube.models import policy_v1
 
 from drakit.api import selector_validation
-from drakit.api.errors import FieldError
+from drakit.api.errors import Errors, FieldError
 from drakit.api.kind import Kind, Object, Strategy, Subresource, WriteContext
 from drakit.api.kinds import checks, entry
 
 __all__ = ["KINDS"]
-
-Errors = list[FieldError]
 
 
 def _validate(budget: Object, ctx: WriteContext) -> Errors:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from lightkube.models import core_v1
 
 from drakit.api import formats
-from drakit.api.errors import FieldError
+from drakit.api.errors import Errors, FieldError
 from drakit.api.kind import Kind, Object, Strategy, Subresource, WriteContext
 from drakit.api.kinds import checks, entry
 from drakit.api.kinds.pod_defaults import round_resources
 
 __all__ = ["KINDS"]
-
-Errors = list[FieldError]
 
 _SUBDOMAIN_NAME = formats.name_is(formats.dns_subdomain)
 _STATUS_ANSWER = frozenset({"v1"})

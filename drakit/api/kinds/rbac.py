@@ -5,13 +5,11 @@ from __future__ import annotations
 from lightkube.models import rbac_v1
 
 from drakit.api import formats, selector_validation
-from drakit.api.errors import FieldError
+from drakit.api.errors import Errors, FieldError
 from drakit.api.kind import Kind, Object, Strategy, WriteContext
 from drakit.api.kinds import checks, entry
 
 __all__ = ["KINDS"]
-
-Errors = list[FieldError]
 
 GROUP = "rbac.authorization.k8s.io"
 _STATUS_ANSWER = frozenset({"v1"})

@@ -5,14 +5,12 @@ from __future__ import annotations
 from lightkube.models import scheduling_v1
 
 from drakit.api import formats
-from drakit.api.errors import FieldError
+from drakit.api.errors import Errors, FieldError
 from drakit.api.kind import Kind, Object, Strategy, WriteContext
 from drakit.api.kinds import checks, entry
 from drakit.api.kinds.pod_groups import COMPOSITE_POD_GROUP, GROUP, POD_GROUP, WORKLOAD
 
 __all__ = ["KINDS", "SYSTEM_CLASSES"]
-
-Errors = list[FieldError]
 
 _HIGHEST = 1_000_000_000
 _SYSTEM = {

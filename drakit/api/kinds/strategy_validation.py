@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 
-from drakit.api.errors import FieldError
+from drakit.api.errors import Errors, FieldError
 from drakit.api.kind import Object
 from drakit.api.kinds import checks
 
 __all__ = ["daemon_set_strategy", "deployment_strategy", "stateful_set_strategy"]
-
-Errors = list[FieldError]
 
 
 def deployment_strategy(strategy: Object, path: str) -> Errors:

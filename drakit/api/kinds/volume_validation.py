@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from drakit.api import selector_validation
-from drakit.api.errors import FieldError
+from drakit.api.errors import Errors, FieldError
+from drakit.api.kind import Object
 from drakit.api.kinds import checks
 from drakit.api.kinds.container_validation import descending_path
 
 __all__ = ["validate_claim_spec", "validate_volumes"]
-
-Plain = dict[str, Any]
-Errors = list[FieldError]
 
 _HOST_PATH_TYPES = (
     "",
@@ -62,7 +59,7 @@ _ORDER = (
 )
 
 
-def validate_volumes(volumes: list[Plain] | None, path: str) -> tuple[frozenset[str], Errors]:
+def validate_volumes(volumes: list[Object] | None, path: str) -> tuple[frozenset[str], Errors]:
     """The names of the good volumes (a mount of a bad one is reported as well, as in Kubernetes), and the errors."""
     errors: Errors = []
     names: set[str] = set()
@@ -83,7 +80,7 @@ def validate_volumes(volumes: list[Plain] | None, path: str) -> tuple[frozenset[
     return frozenset(names), errors
 
 
-def _source(volume: Plain, at: str) -> Errors:
+def _source(volume: Object, at: str) -> Errors:
     given = [name for name in _ORDER if volume.get(name) is not None]
     if not given:
         return [FieldError.required(at, "must specify a volume type")]
@@ -94,14 +91,14 @@ def _source(volume: Plain, at: str) -> Errors:
     return errors
 
 
-def _empty_dir(source: Plain, at: str) -> Errors:
+def _empty_dir(source: Object, at: str) -> Errors:
     limit = source.get("sizeLimit")
     if limit is not None and checks.quantity(limit).sign < 0:
         return [FieldError.forbidden(f"{at}.sizeLimit", "SizeLimit field must be a valid resource quantity")]
     return []
 
 
-def _host_path(source: Plain, at: str) -> Errors:
+def _host_path(source: Object, at: str) -> Errors:
     path = source.get("path") or ""
     if not path:
         return [FieldError.required(f"{at}.path")]
@@ -114,14 +111,14 @@ def _host_path(source: Plain, at: str) -> Errors:
     return errors
 
 
-def _mode(source: Plain, at: str, name: str = "defaultMode") -> Errors:
+def _mode(source: Object, at: str, name: str = "defaultMode") -> Errors:
     mode = source.get(name)
     if mode is not None and not 0 <= mode <= 0o777:
         return [FieldError.invalid(f"{at}.{name}", mode, checks.FILE_MODE_TEXT)]
     return []
 
 
-def _items(source: Plain, at: str) -> Errors:
+def _items(source: Object, at: str) -> Errors:
     errors: Errors = []
     for position, item in enumerate(source.get("items") or ()):
         here = f"{at}.items[{position}]"
@@ -135,17 +132,17 @@ def _items(source: Plain, at: str) -> Errors:
     return errors
 
 
-def _secret(source: Plain, at: str) -> Errors:
+def _secret(source: Object, at: str) -> Errors:
     errors: Errors = [] if source.get("secretName") else [FieldError.required(f"{at}.secretName")]
     return errors + _mode(source, at) + _items(source, at)
 
 
-def _config_map(source: Plain, at: str) -> Errors:
+def _config_map(source: Object, at: str) -> Errors:
     errors: Errors = [] if source.get("name") else [FieldError.required(f"{at}.name")]
     return errors + _mode(source, at) + _items(source, at)
 
 
-def _downward_api(source: Plain, at: str) -> Errors:
+def _downward_api(source: Object, at: str) -> Errors:
     errors = _mode(source, at)
     for position, item in enumerate(source.get("items") or ()):
         here = f"{at}.items[{position}]"
@@ -158,7 +155,7 @@ def _downward_api(source: Plain, at: str) -> Errors:
     return errors
 
 
-def _projected(source: Plain, at: str) -> Errors:
+def _projected(source: Object, at: str) -> Errors:
     errors = _mode(source, at)
     for position, part in enumerate(source.get("sources") or ()):
         here = f"{at}.sources[{position}]"
@@ -176,11 +173,11 @@ def _projected(source: Plain, at: str) -> Errors:
     return errors
 
 
-def _claim(source: Plain, at: str) -> Errors:
+def _claim(source: Object, at: str) -> Errors:
     return [] if source.get("claimName") else [FieldError.required(f"{at}.claimName")]
 
 
-_CHECKS: dict[str, Callable[[Plain, str], Errors]] = {
+_CHECKS: dict[str, Callable[[Object, str], Errors]] = {
     "emptyDir": _empty_dir,
     "hostPath": _host_path,
     "secret": _secret,
@@ -190,11 +187,10 @@ _CHECKS: dict[str, Callable[[Plain, str], Errors]] = {
     "persistentVolumeClaim": _claim,
 }
 
-
 _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 
 
-def validate_claim_spec(spec: Plain, path: str) -> Errors:
+def validate_claim_spec(spec: Object, path: str) -> Errors:
     """What every claim must say: how it is used, and how much it asks for."""
     modes = spec.get("accessModes") or ()
     errors = [] if modes else [FieldError.required(f"{path}.accessModes", "at least 1 access mode is required")]

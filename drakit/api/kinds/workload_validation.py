@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from drakit.api.errors import FieldError
+from drakit.api.errors import Errors, FieldError
 from drakit.api.kind import Object
 
 __all__ = ["validate_templates"]
-
-Errors = list[FieldError]
 
 _MAX_DEPTH = 4
 _GROUPS, _COMPOSITES = "podGroupTemplates", "compositePodGroupTemplates"

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from drakit.api import selector_validation, selectors
-from drakit.api.errors import FieldError
+from drakit.api.errors import Errors, FieldError
 from drakit.api.kind import Object, WriteContext
 from drakit.api.kinds import checks
 from drakit.api.kinds.pod_validation import validate_pod_template
 from drakit.api.kinds.pods import drop_disabled_spec
 
 __all__ = ["drop_disabled_template", "fixed_selector", "validate_selector_and_template", "validate_template_labels"]
-
-Errors = list[FieldError]
 
 
 def drop_disabled_template(new: Object, old: Object | None, ctx: WriteContext) -> None:

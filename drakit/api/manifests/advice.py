@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from drakit.api import registry, wire
-from drakit.api.kind import Kind
+from drakit.api.kind import Kind, Object
 from drakit.api.manifests.reading import steps
 from drakit.api.resource.convert import EXACT
 
@@ -23,8 +23,6 @@ __all__ = [
     "for_unknown_kind",
     "guessed_kind",
 ]
-
-Object = dict[str, Any]
 
 _REQUEST = re.compile(r"(?P<request>(?:spec\.)?spec\.devices\.requests\[[0-9]+\])\.(?P<field>\w+)")
 _DEVICE = re.compile(r"spec\.devices\[[0-9]+\]\.(?P<field>\w+)")
@@ -200,7 +198,6 @@ def _did_you_mean(kind: Kind, version: str, path: str) -> str:
 
 
 # Values
-
 
 _TYPE_ERROR = re.compile(
     r"cannot unmarshal (?P<found>\w+) into Go struct field \w+\.(?P<path>[\w.]+) of type (?P<wanted>\w+)"

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from drakit.api import registry, strategy
 from drakit.api.errors import StatusError
-from drakit.api.kind import Kind, WriteContext
+from drakit.api.kind import Kind, Object, WriteContext
 from drakit.api.manifests import advice
 from drakit.api.manifests.reading import Document, ManifestError, read
 
 __all__ = ["Problem", "check", "check_text"]
-
-Object = dict[str, Any]
 
 _NO_UID = "00000000-0000-0000-0000-000000000000"  # the server will give it one
 

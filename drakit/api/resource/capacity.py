@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from drakit.api.errors import FieldError
-from drakit.api.kind import WriteContext
+from drakit.api.kind import Object, WriteContext
 from drakit.api.quantity import Quantity, QuantityError
 from drakit.api.resource import checks
 
 __all__ = ["validate", "validate_node_allocatable"]
-
-Object = dict[str, Any]
 
 _MAX_OPTIONS = 10
 _INT64_MAX = Quantity.of(2**63 - 1)

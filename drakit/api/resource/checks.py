@@ -8,7 +8,7 @@ from typing import Any
 
 from drakit.api import formats, wire
 from drakit.api.errors import FieldError
-from drakit.api.kind import WriteContext
+from drakit.api.kind import Object, WriteContext
 from drakit.api.resource import names
 
 __all__ = [
@@ -28,7 +28,6 @@ __all__ = [
     "unique",
 ]
 
-Object = dict[str, Any]
 ItemCheck = Callable[[Any, str], list[FieldError]]
 
 MAX_EXPRESSION = 10 * 1024

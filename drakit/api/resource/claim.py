@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import Any
 
 from drakit.api import formats, metadata, selector_validation, wire
 from drakit.api.errors import FieldError, go_quote
-from drakit.api.kind import Strategy, Subresource, WriteContext
+from drakit.api.kind import Object, Strategy, Subresource, WriteContext
 from drakit.api.resource import checks, claim_spec, convert, names
 
 __all__ = ["STRATEGY"]
 
-Object = dict[str, Any]
 DeviceKey = tuple[str, str, str, str]
 
 _MAX_RESERVED = 256

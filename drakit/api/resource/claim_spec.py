@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from drakit.api import formats
 from drakit.api.errors import FieldError
-from drakit.api.kind import WriteContext
+from drakit.api.kind import Object, WriteContext
 from drakit.api.resource import checks, names
 
 __all__ = ["RequestNames", "default", "default_flat", "drop_disabled", "request_names", "request_reference", "validate"]
 
-Object = dict[str, Any]
 # The requests of a claim, each with its subrequests.
 RequestNames = dict[str, frozenset[str]]
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from drakit.api import formats, metadata, wire
 from drakit.api.errors import FieldError
-from drakit.api.kind import Strategy, WriteContext
+from drakit.api.kind import Object, Strategy, WriteContext
 from drakit.api.resource import claim_spec, convert
 
 __all__ = ["STRATEGY"]
-
-Object = dict[str, Any]
 
 
 def _claim(template: Object) -> Object:

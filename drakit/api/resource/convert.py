@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from drakit.api.kind import Object
+
 __all__ = [
     "EXACT",
     "claim_path_in_v1beta1",
@@ -19,8 +21,6 @@ __all__ = [
     "template_to_v1",
     "template_to_v1beta1",
 ]
-
-Object = dict[str, Any]
 
 _EXACTLY = re.compile(r"(\.devices\.requests\[[0-9]+\])\.exactly\b")
 _DEVICE = re.compile(r"^(spec\.devices\[[0-9]+\])\.(?!name\b)")

@@ -7,12 +7,10 @@ from typing import Any
 
 from drakit.api import formats, selector_validation
 from drakit.api.errors import FieldError, go_quote
-from drakit.api.kind import Strategy, WriteContext
+from drakit.api.kind import Object, Strategy, WriteContext
 from drakit.api.resource import capacity, checks, convert, names
 
 __all__ = ["STRATEGY"]
-
-Object = dict[str, Any]
 
 _MAX_DEVICES = 128
 _MAX_DEVICES_ADVANCED = 64

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from drakit.api import formats, metadata
 from drakit.api.errors import FieldError
-from drakit.api.kind import Strategy, Subresource, WriteContext
+from drakit.api.kind import Object, Strategy, Subresource, WriteContext
 from drakit.api.resource import checks, names
 
 __all__ = ["STRATEGY"]
-
-Object = dict[str, Any]
 
 _MAX_CONDITIONS = 8
 
