@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from drakit.api import registry
 from drakit.api.gates import FeatureGates
@@ -25,9 +24,8 @@ from drakit.apiserver.authn import TokenAuthenticator
 from drakit.apiserver.node_authorizer import NodeAuthorizer, NodeRestriction
 from drakit.apiserver.rbac import GROUP, Rbac
 from drakit.apiserver.store import Store
+from drakit.apiserver.stored import Plain
 from drakit.apiserver.tokens import TokenSigner
-
-Plain = dict[str, Any]
 
 
 class Authorizers:

@@ -15,10 +15,10 @@ from drakit.api import registry
 from drakit.api.errors import StatusError
 from drakit.api.quantity import Quantity
 from drakit.apiserver.store import Store
+from drakit.apiserver.stored import Plain
 
 __all__ = ["AllocationGuard"]
 
-Plain = dict[str, Any]
 GROUP = "resource.k8s.io"
 _ZERO = Quantity.parse("0")
 

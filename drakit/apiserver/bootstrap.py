@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 from drakit.api import registry
 from drakit.apiserver import roles
@@ -17,11 +16,11 @@ from drakit.apiserver.auth import ADMIN
 from drakit.apiserver.call import Call
 from drakit.apiserver.context import Context
 from drakit.apiserver.rbac import GROUP, Rule, missing_permissions
+from drakit.apiserver.stored import Plain
 from drakit.apiserver.verbs import writing
 
 __all__ = ["Aggregation", "ensure", "ensure_roles"]
 
-Plain = dict[str, Any]
 _AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 
 

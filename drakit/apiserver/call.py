@@ -13,11 +13,10 @@ from drakit.api.errors import FieldError, StatusError
 from drakit.api.registry import Kind
 from drakit.api.selectors import parse_field_selector
 from drakit.apiserver.auth import Attributes, UserInfo
-from drakit.apiserver.stored import Stored
+from drakit.apiserver.stored import Plain, Stored
 
 __all__ = ["NOTHING", "Answer", "Call", "Listing", "bool_option", "int_option"]
 
-Plain = dict[str, Any]
 NOTHING = object()  # no body at all, which differs from an empty one and from null
 
 

@@ -18,11 +18,10 @@ from drakit.apiserver.call import Call
 from drakit.apiserver.refusals import denied
 from drakit.apiserver.routes import Routes
 from drakit.apiserver.store import Collection, Store
+from drakit.apiserver.stored import Plain
 from drakit.clock import Clock, SystemClock
 
 __all__ = ["Context", "zero_object"]
-
-Plain = dict[str, Any]
 
 
 class Privileges(Protocol):

@@ -11,16 +11,14 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import yaml
 
 from drakit.api.errors import StatusError
 from drakit.api.kind import Kind, Version
+from drakit.apiserver.stored import Plain
 
 __all__ = ["Answer", "Discovery", "storage_version_hash"]
-
-Plain = dict[str, Any]
 
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _JSON, _YAML = "application/json", "application/yaml"

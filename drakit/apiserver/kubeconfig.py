@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import base64
 from pathlib import Path
-from typing import Any
 
 from drakit.apiserver.certificates import Credentials, write_private
+from drakit.apiserver.stored import Plain
 
 __all__ = ["entries", "write_kubeconfig"]
-
-Plain = dict[str, Any]
 
 
 def entries(credentials: Credentials, url: str, name: str = "drakit") -> Plain:

@@ -20,10 +20,10 @@ from drakit.apiserver import fieldsets
 from drakit.apiserver.call import Call, field_manager
 from drakit.apiserver.context import Context, zero_object
 from drakit.apiserver.fieldsets import Comparison, FieldSet
+from drakit.apiserver.stored import Plain
 
 __all__ = ["Applied", "Manager", "decode", "encode", "on_create", "on_update"]
 
-Plain = dict[str, Any]
 APPLY, UPDATE = "Apply", "Update"
 _MAX_UPDATERS = 10
 _ANCIENT = "ancient-changes"

@@ -17,10 +17,9 @@ from drakit.api.kind import Kind, Version
 from drakit.apiserver import openapi_paths, openapi_proto
 from drakit.apiserver.discovery import Answer
 from drakit.apiserver.openapi_schemas import Schemas
+from drakit.apiserver.stored import Plain
 
 __all__ = ["OpenApi"]
-
-Plain = dict[str, Any]
 
 _INFO = {"title": "Kubernetes", "version": "v1.37.0"}
 _JSON = "application/json"

@@ -5,14 +5,11 @@ kubectl looks here whether PATCH knows dryRun and fieldValidation before it send
 
 from __future__ import annotations
 
-from typing import Any
-
 from drakit.api.kind import Kind
 from drakit.apiserver.openapi_schemas import Schemas, list_model
+from drakit.apiserver.stored import Plain
 
 __all__ = ["paths"]
-
-Plain = dict[str, Any]
 
 _PATCH_TYPES = (
     "application/apply-patch+yaml",

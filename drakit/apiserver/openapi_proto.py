@@ -10,9 +10,10 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from drakit.apiserver.stored import Plain
+
 __all__ = ["encode"]
 
-Plain = dict[str, Any]
 Encoder = Callable[[Any], bytes]
 
 

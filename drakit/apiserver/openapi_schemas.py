@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from drakit.api import schema, schema_enums
 from drakit.api.kind import Kind
+from drakit.apiserver.stored import Plain
 
 __all__ = ["Schemas", "list_model"]
-
-Plain = dict[str, Any]
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 # Scalars that have names of their own, as (name, OpenAPI 3, OpenAPI 2).

@@ -15,10 +15,9 @@ from typing import Any
 
 from drakit.api import registry, schema, types
 from drakit.api.errors import StatusError
+from drakit.apiserver.stored import Plain
 
 __all__ = ["decode"]
-
-Plain = dict[str, Any]
 
 _MAGIC = b"k8s\x00"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
@@ -13,11 +12,10 @@ from drakit.api.kind import Kind
 from drakit.apiserver.call import Answer, Call, Listing
 from drakit.apiserver.context import zero_object
 from drakit.apiserver.negotiation import Form
-from drakit.apiserver.stored import Event, Stored, frame, json_body, prefix
+from drakit.apiserver.stored import Event, Plain, Stored, frame, json_body, prefix
 
 __all__ = ["Frames", "plain_answer", "render", "status_body"]
 
-Plain = dict[str, Any]
 _encode = msgspec.json.Encoder().encode
 INITIAL_EVENTS_END = {"k8s.io/initial-events-end": "true"}
 # In Kubernetes a field of the object inside the server, which becomes an annotation only where the whole object is shown.

@@ -16,9 +16,9 @@ from drakit.api.times import at_second, timestamp
 from drakit.apiserver.auth import Attributes, Authorizer, UserInfo
 from drakit.apiserver.authn import TokenAuthenticator
 from drakit.apiserver.rbac import Rbac
+from drakit.apiserver.stored import Plain
 from drakit.apiserver.tokens import AUDIENCE, Bound, ServiceAccountToken, TokenSigner
 
-Plain = dict[str, Any]
 _AUTHENTICATION = "authentication.k8s.io/v1"
 _AUTHORIZATION = "authorization.k8s.io/v1"
 MIN_SECONDS, MAX_SECONDS, DEFAULT_SECONDS = 600, 2**32, 3600

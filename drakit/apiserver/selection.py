@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from drakit.api.errors import StatusError
 from drakit.api.registry import Kind
 from drakit.api.selectors import EVERYTHING as ALL_LABELS
 from drakit.api.selectors import LabelSelector, parse_field_selector, parse_label_selector
+from drakit.apiserver.stored import Plain
 
 __all__ = ["EVERYTHING", "Selection", "field_reader", "parse_selection"]
 
-Plain = dict[str, Any]
 Reader = Callable[[Plain], str]
 
 

@@ -39,13 +39,13 @@ from drakit.apiserver.metrics import ServerMetrics
 from drakit.apiserver.node_proxy import NodeProxy
 from drakit.apiserver.routes import Routes
 from drakit.apiserver.store import HISTORY, Store
+from drakit.apiserver.stored import Plain
 from drakit.apiserver.token_secrets import TokenSecrets
 from drakit.apiserver.tokens import TokenSigner
 from drakit.clock import Clock, SystemClock
 
 __all__ = ["Server", "Settings"]
 
-Plain = dict[str, Any]
 _SWEEP_SECONDS = 5.0
 _RENEW_SECONDS = 3600.0
 _STOP_SECONDS = 5.0

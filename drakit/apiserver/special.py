@@ -13,11 +13,11 @@ from drakit.apiserver import reviews
 from drakit.apiserver.access import Access
 from drakit.apiserver.call import Answer, Call, check_write_options
 from drakit.apiserver.context import Context, admission_attributes
+from drakit.apiserver.stored import Plain
 from drakit.apiserver.verbs.decoding import check_kind, read_value
 
 __all__ = ["handlers"]
 
-Plain = dict[str, Any]
 Special = Callable[[Context, Call], Answer]
 
 

@@ -17,7 +17,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -25,12 +25,11 @@ from drakit.api import registry
 from drakit.api.errors import StatusError
 from drakit.api.registry import Kind
 from drakit.apiserver.journal import Change, Journal, JournalError
-from drakit.apiserver.stored import ADDED, DELETED, MODIFIED, Event, Stored
+from drakit.apiserver.stored import ADDED, DELETED, MODIFIED, Event, Plain, Stored
 from drakit.apiserver.watchers import Watchers
 
 __all__ = ["Collection", "Guard", "Store"]
 
-Plain = dict[str, Any]
 log = logging.getLogger(__name__)
 HISTORY = 4096  # events kept per resource for watches and lists from an older version
 HISTORY_BYTES = 64 * 2**20  # of JSON text in them: one object of a megabyte, changed often, would fill the memory

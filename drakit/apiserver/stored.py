@@ -14,7 +14,7 @@ import msgspec
 from drakit.api import strategy
 from drakit.api.registry import Kind
 
-__all__ = ["ADDED", "DELETED", "MODIFIED", "Event", "Stored", "frame", "json_body", "prefix"]
+__all__ = ["ADDED", "DELETED", "MODIFIED", "Event", "Plain", "Stored", "frame", "json_body", "prefix"]
 
 Plain = dict[str, Any]
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"

@@ -12,11 +12,9 @@ from datetime import datetime
 from typing import Any
 
 from drakit.api.selectors import go_selector_text, selector_text
+from drakit.apiserver.stored import Plain
 
 __all__ = ["PRINTERS", "age", "human_duration", "pod_conditions"]
-
-Plain = dict[str, Any]
-
 
 Row = list[Any]
 

@@ -10,7 +10,6 @@ import asyncio
 import base64
 import uuid
 from collections.abc import Callable
-from typing import Any
 
 from drakit.api import registry
 from drakit.api.errors import StatusError
@@ -18,12 +17,12 @@ from drakit.apiserver.access import Feed
 from drakit.apiserver.auth import ADMIN
 from drakit.apiserver.call import Call
 from drakit.apiserver.context import Context
+from drakit.apiserver.stored import Plain
 from drakit.apiserver.tokens import AUDIENCE, Bound, ServiceAccountToken, TokenSigner
 from drakit.apiserver.verbs import writing
 
 __all__ = ["TokenSecrets"]
 
-Plain = dict[str, Any]
 TYPE = "kubernetes.io/service-account-token"
 NAME, UID = "kubernetes.io/service-account.name", "kubernetes.io/service-account.uid"
 _SECONDS = 100 * 365 * 24 * 3600  # these do not expire: deleting the Secret ends them

@@ -18,9 +18,10 @@ from typing import Any
 
 import yaml
 
+from drakit.client.transport import Plain
+
 __all__ = ["Profile", "ProfileError", "load", "names"]
 
-Plain = dict[str, Any]
 MAX_DEVICES = 128  # of a ResourceSlice; half of that when devices consume counters or have taints
 _PLACEHOLDER = re.compile(r"\{(\w+)(?:(//|%|\+|\*)(\d+))?(?::(\w+))?\}")
 _KEYS = {"name", "description", "node", "pools", "classes"}

@@ -9,11 +9,10 @@ from typing import Any
 from lightkube.models.core_v1 import Container, Pod
 
 from drakit.api.times import at_second
+from drakit.client.transport import Plain
 from drakit.node.runtime import EXITED, RUNNING, ContainerStatus
 
 __all__ = ["ContainerView", "build", "condition", "go_duration", "is_sidecar", "phase", "should_restart", "timestamp"]
-
-Plain = dict[str, Any]
 
 
 @dataclass

@@ -15,6 +15,7 @@ from typing import Any
 
 from lightkube.models.core_v1 import Container, Pod
 
+from drakit.client.transport import Plain
 from drakit.node import pod_status
 from drakit.node.pod_status import ContainerView, go_duration, should_restart
 from drakit.node.runtime import EXITED, RUNNING, ContainerStatus
@@ -22,8 +23,6 @@ from drakit.node.runtime import EXITED, RUNNING, ContainerStatus
 __all__ = ["Step", "address", "finished", "killed", "next_step", "restarted", "started"]
 
 log = logging.getLogger(__name__)
-
-Plain = dict[str, Any]
 
 SECONDS = "simulated.drakit.dev/seconds"
 EXIT_CODE = "simulated.drakit.dev/exit-code"

@@ -15,11 +15,11 @@ from drakit.api.kind import Kind
 from drakit.api.selectors import matches_label_selector
 from drakit.apiserver.auth import Admission, AdmissionAttributes, Attributes, Authorizer, Lookup, UserInfo
 from drakit.apiserver.reviews import user_info
+from drakit.apiserver.stored import Plain
 
 if TYPE_CHECKING:
     from drakit.cel.admission import Access, Decision
 
-Plain = dict[str, Any]
 GROUP = "admissionregistration.k8s.io"
 POLICIES = "validatingadmissionpolicies"
 BINDINGS = "validatingadmissionpolicybindings"

@@ -7,7 +7,6 @@ owns it; what others own and it would change is a conflict unless forced.
 from __future__ import annotations
 
 from dataclasses import replace as with_changes
-from typing import Any
 
 from drakit.api import schema, strategy
 from drakit.api.errors import StatusError
@@ -19,12 +18,11 @@ from drakit.apiserver.call import NOTHING, Answer, Call, bool_option, field_mana
 from drakit.apiserver.context import Context, internal_without_reason
 from drakit.apiserver.fieldsets import FieldSet
 from drakit.apiserver.managed_fields import APPLY, UPDATE, Applied, Manager, Versions
-from drakit.apiserver.stored import Stored
+from drakit.apiserver.stored import Plain, Stored
 from drakit.apiserver.verbs.writing import check_name, replace, store_new
 
 __all__ = ["apply"]
 
-Plain = dict[str, Any]
 _BEFORE = "before-first-apply"
 
 

@@ -8,10 +8,10 @@ from drakit.api import registry, strategy
 from drakit.api.errors import StatusError
 from drakit.apiserver import bodies
 from drakit.apiserver.call import NOTHING, Call
+from drakit.apiserver.stored import Plain
 
 __all__ = ["check_kind", "decode_object", "media_type", "read_value", "unsupported_media_type"]
 
-Plain = dict[str, Any]
 ACCEPTED = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 
 

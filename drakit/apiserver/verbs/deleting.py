@@ -12,13 +12,12 @@ from drakit.api.times import timestamp
 from drakit.apiserver.call import Answer, Call, Listing, check_dry_run
 from drakit.apiserver.context import Context, admission_attributes
 from drakit.apiserver.selection import parse_selection
-from drakit.apiserver.stored import Stored
+from drakit.apiserver.stored import Plain, Stored
 from drakit.apiserver.verbs.decoding import read_value
 from drakit.apiserver.verbs.writing import ready_to_go
 
 __all__ = ["DeleteOptions", "check_preconditions", "delete", "delete_collection", "delete_stored", "read_options"]
 
-Plain = dict[str, Any]
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 _LONGEST_GRACE = 100 * 365 * 24 * 3600  # beyond that the calendar ends
 ORPHANS = "Orphan"

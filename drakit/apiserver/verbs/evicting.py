@@ -7,7 +7,6 @@ fails on them spends nothing of the budget (upstream has spent by then).
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from drakit.api import registry
 from drakit.api.errors import StatusError
@@ -15,13 +14,12 @@ from drakit.api.selectors import matches_label_selector
 from drakit.api.times import timestamp
 from drakit.apiserver.call import Answer, Call, check_write_options
 from drakit.apiserver.context import Context, admission_attributes, internal_without_reason
-from drakit.apiserver.stored import Stored
+from drakit.apiserver.stored import Plain, Stored
 from drakit.apiserver.verbs.deleting import DeleteOptions, check_preconditions, delete_stored
 from drakit.apiserver.verbs.pods import SUCCESS, live_pod, metadata_of, read_kind
 
 __all__ = ["evict"]
 
-Plain = dict[str, Any]
 MAX_UNCONFIRMED = 2000  # evictions that the disruption controller has not seen through yet
 SOON = 10  # seconds until a client asks again
 

@@ -16,14 +16,13 @@ from drakit.api.errors import FieldError, StatusError
 from drakit.apiserver import bodies, patches
 from drakit.apiserver.call import NOTHING, Answer, Call, check_write_options
 from drakit.apiserver.context import Context, internal_without_reason
-from drakit.apiserver.stored import Stored
+from drakit.apiserver.stored import Plain, Stored
 from drakit.apiserver.verbs import applying
 from drakit.apiserver.verbs.decoding import media_type
 from drakit.apiserver.verbs.writing import check_name, replace
 
 __all__ = ["patch", "unfit"]
 
-Plain = dict[str, Any]
 JSON_PATCH, MERGE_PATCH = "application/json-patch+json", "application/merge-patch+json"
 STRATEGIC_PATCH, APPLY = "application/strategic-merge-patch+json", "application/apply-patch+yaml"
 _MAX_OPERATIONS = 10_000

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from drakit.api.errors import FieldError, StatusError
 from drakit.api.times import timestamp
 from drakit.apiserver.call import Answer, Call, check_write_options
 from drakit.apiserver.context import Context, admission_attributes, internal_without_reason
-from drakit.apiserver.stored import Stored
+from drakit.apiserver.stored import Plain, Stored
 from drakit.apiserver.verbs.decoding import read_value
 from drakit.apiserver.verbs.writing import commit
 
 __all__ = ["SUCCESS", "bind", "live_pod", "metadata_of", "read_kind"]
 
-Plain = dict[str, Any]
 SUCCESS: Plain = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 

@@ -8,7 +8,6 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
@@ -22,7 +21,6 @@ from drakit.apiserver.stored import Event, Stored
 
 __all__ = ["WatchStart", "get", "list_", "watch"]
 
-Plain = dict[str, Any]
 _EXPIRED_PAGE = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
     "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from lightkube.models.autoscaling_v1 import Scale
 
 from drakit.api import wire
@@ -13,14 +11,12 @@ from drakit.api.times import timestamp
 from drakit.apiserver import managed_fields, patches
 from drakit.apiserver.call import Answer, Call, check_write_options
 from drakit.apiserver.context import Context
-from drakit.apiserver.stored import Stored
+from drakit.apiserver.stored import Plain, Stored
 from drakit.apiserver.verbs.decoding import media_type, read_value
 from drakit.apiserver.verbs.patching import unfit
 from drakit.apiserver.verbs.writing import check_name, replace
 
 __all__ = ["scale"]
-
-Plain = dict[str, Any]
 
 
 def scale(ctx: Context, call: Call) -> Answer:

@@ -6,8 +6,6 @@ system fields, managed fields, mutating admission, the kind's own rules, validat
 
 from __future__ import annotations
 
-from typing import Any
-
 from drakit.api import strategy
 from drakit.api.errors import FieldError, StatusError
 from drakit.api.times import timestamp
@@ -15,12 +13,11 @@ from drakit.apiserver import managed_fields, random_names
 from drakit.apiserver.call import Answer, Call, check_write_options, version_number
 from drakit.apiserver.context import Context, admission_attributes, internal_without_reason
 from drakit.apiserver.store import Collection
-from drakit.apiserver.stored import Stored
+from drakit.apiserver.stored import Plain, Stored
 from drakit.apiserver.verbs.decoding import decode_object
 
 __all__ = ["check_name", "create", "replace", "store_new", "update"]
 
-Plain = dict[str, Any]
 _NAME_ATTEMPTS = 8
 _MAX_BASE = 58
 _SYSTEM_FIELDS = ("uid", "creationTimestamp", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds")
