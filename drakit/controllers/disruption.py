@@ -31,7 +31,7 @@ from drakit.controllers.objects import (
     status_patch,
     uid,
 )
-from drakit.controllers.pods import WORKLOAD, child_states
+from drakit.controllers.pods import WORKLOAD, child_states, required_label
 from drakit.controllers.served import Served
 
 __all__ = ["DisruptionController"]
@@ -61,7 +61,7 @@ class DisruptionController:
             "label", lambda pod: [f"{namespace(pod)}/{key}={value}" for key, value in labels(pod).items()]
         )
         self._pods.add_index("namespace", lambda pod: (namespace(pod),), fixed=True)
-        self._budgets.add_index("label", lambda budget: (_pair(budget),))
+        self._budgets.add_index("label", lambda budget: (required_label(budget),))
         self._scales["ReplicaSet"].add_index(WORKLOAD, child_states)
         self._budgets.add_handler(self._changed, self._updated, self._removed)
         self._pods.add_handler(self._pod_changed, self._pod_updated, self._pod_removed)
@@ -274,12 +274,3 @@ class DisruptionController:
 
 class _NoScale(Exception):
     """Nobody can say how many pods there should be; the text goes into an event and a condition."""
-
-
-def _pair(budget: Plain) -> str:
-    """One label that every pod of the budget must have: a way to find the budget from a pod."""
-    required = (spec(budget).get("selector") or {}).get("matchLabels") or {}
-    if not required:
-        return f"{namespace(budget)}/"
-    label = min(required)
-    return f"{namespace(budget)}/{label}={required[label]}"

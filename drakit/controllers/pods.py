@@ -55,6 +55,7 @@ __all__ = [
     "namespace_terminating",
     "owned_pods",
     "pod_from_template",
+    "required_label",
     "same_pod",
     "scaled",
     "selector_of",
@@ -155,7 +156,7 @@ def adoptable(
     among: Callable[[Plain], bool] = lambda _: True,
 ) -> list[Plain]:
     """The children without owner that are this one's to adopt; `member` and `among` as for `adopt_and_release`."""
-    orphans = f"orphan:{_pair(owner)}"
+    orphans = f"orphan:{required_label(owner)}"
     if not children.index_count(WORKLOAD, orphans):
         return []
     selector = selector_of(owner)
@@ -166,8 +167,8 @@ def adoptable(
     ]
 
 
-def _pair(owner: Plain) -> str:
-    """One label that every pod of the owner must have: a way to find the owner from a pod."""
+def required_label(owner: Plain) -> str:
+    """One label that every pod of the owner (or budget) must have: a way to find it from a pod."""
     wanted = (spec(owner).get("selector") or {}).get("matchLabels") or {}
     if not wanted:
         return f"{namespace(owner)}/"
@@ -187,7 +188,7 @@ def follow_children(
 
     `same` says whether a change is none to the owners.
     """
-    owners.add_index("selector", lambda owner: (_pair(owner),))
+    owners.add_index("selector", lambda owner: (required_label(owner),))
     following = context.following.get(children)
     if following is None:
         following = context.following[children] = _Following(same)
