@@ -12,7 +12,7 @@ import zlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from drakit.node.websocket import Bytes
+from drakit.node.websocket import Bytes, exactly
 
 __all__ = ["SpdyError", "SpdySession", "SpdyStream"]
 
@@ -88,8 +88,7 @@ class SpdyStream:
 
 class SpdySession:
     def __init__(self, raw: Bytes) -> None:
-        self._raw = raw
-        self._buffer = bytearray()
+        self._raw, self._take = raw, exactly(raw)
         self._streams: dict[int, SpdyStream] = {}
         self._inflate = zlib.decompressobj(zdict=DICTIONARY)
         self._deflate = zlib.compressobj(zdict=DICTIONARY)
@@ -190,13 +189,3 @@ class SpdySession:
             await self._raw.drain()
         self.closed = True
         self._raw.close()
-
-    async def _take(self, size: int) -> bytes | None:
-        while len(self._buffer) < size:
-            data = await self._raw.read()
-            if not data:
-                return None
-            self._buffer += data
-        taken = bytes(self._buffer[:size])
-        del self._buffer[:size]
-        return taken

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 from drakit.api.errors import StatusError
@@ -28,6 +28,23 @@ class Bytes(Protocol):
     async def drain(self) -> None: ...
 
     def close(self) -> None: ...
+
+
+def exactly(raw: Bytes) -> Callable[[int], Awaitable[bytes | None]]:
+    """A function that reads that many bytes; None when the stream ends before."""
+    buffer = bytearray()
+
+    async def take(size: int) -> bytes | None:
+        while len(buffer) < size:
+            data = await raw.read()
+            if not data:
+                return None
+            buffer.extend(data)
+        taken = bytes(buffer[:size])
+        del buffer[:size]
+        return taken
+
+    return take
 
 
 def choose_protocol(headers: Mapping[str, str], known: Sequence[str]) -> str:
@@ -62,8 +79,7 @@ def accept_headers(headers: Mapping[str, str], protocol: str) -> list[tuple[str,
 
 class WebSocket:
     def __init__(self, raw: Bytes) -> None:
-        self._raw = raw
-        self._buffer = bytearray()
+        self._raw, self._take = raw, exactly(raw)
         self.closed = False
 
     async def receive(self) -> bytes | None:
@@ -128,16 +144,6 @@ class WebSocket:
         if rest is None:
             return None
         return final, opcode, _unmask(rest[:4], rest[4:])
-
-    async def _take(self, size: int) -> bytes | None:
-        while len(self._buffer) < size:
-            data = await self._raw.read()
-            if not data:
-                return None
-            self._buffer += data
-        taken = bytes(self._buffer[:size])
-        del self._buffer[:size]
-        return taken
 
 
 def _unmask(mask: bytes, data: bytes) -> bytes:
