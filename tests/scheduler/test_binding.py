@@ -49,13 +49,13 @@ def shown(made: Scheduler, name: str = "p", node_name: str = "", **more: Any) ->
     found = pod(name, **({"nodeName": node_name} if node_name else {}), **more)
     plain = {"metadata": {"name": name, "namespace": "ns", "uid": f"pod-{name}", "resourceVersion": "1"}, "spec": {}}
     made._informers.of(Pod).store(f"ns/{name}", plain)
-    made._tracker._pod_set(None, found)
+    made._cycle.tracker._pod_set(None, found)
 
 
 def assumed(made: Scheduler, placement: Placement) -> Waiting:
     waiting = made.queue.pop()
     assert waiting is not None
-    made._assume(waiting.info, placement)
+    made._cycle.assume(waiting.info, placement)
     return waiting
 
 
@@ -66,7 +66,7 @@ def test_a_pod_that_another_scheduler_bound_stays_where_the_server_shows_it() ->
         shown(made)
         waiting = assumed(made, Placement("here"))
         shown(made, node_name="there")
-        made._undo(waiting, Placement("here"), "there", "conflict")
+        made._cycle.undo(waiting, Placement("here"), "there", "conflict")
         assert made.state.nodes.placed["pod-p"].name == "there"
 
     scheduler(test)
@@ -88,20 +88,22 @@ def test_a_pod_that_has_its_node_after_all_keeps_its_claims_and_waits_for_none(
         async def delete(*named: str) -> None:
             deleted.append(named)
 
-        monkeypatch.setattr(made._binder, "prebind", fails)
-        monkeypatch.setattr(made._binder, "landed_on", lands)
-        monkeypatch.setattr(made._binder.writer, "delete", delete)
+        monkeypatch.setattr(made._cycle.binder, "prebind", fails)
+        monkeypatch.setattr(made._cycle.binder, "landed_on", lands)
+        monkeypatch.setattr(made._cycle.binder.writer, "delete", delete)
         held = claim("c", status={"allocation": {"devices": {}}})
         made.state.claims.set(held)
         shown(made, claims={"c": "c"})
         waiting = assumed(made, placement := Placement("here", [held]))
-        made._binder._extended["pod-p"] = ("ns/extended", "uid")
+        made._cycle.binder._extended["pod-p"] = ("ns/extended", "uid")
         assert made.state.claims.pending
-        await (made._bind_gang("ns/g", [(waiting, placement)]) if group else made._bind(waiting, placement))
+        await (
+            made._gangs._bind_gang("ns/g", [(waiting, placement)]) if group else made._cycle.bind(waiting, placement)
+        )
         assert not made.state.claims.pending
-        assert not made._binder._extended
+        assert not made._cycle.binder._extended
         assert not deleted
-        assert not made._tracker.binding
+        assert not made._cycle.tracker.binding
         assert made.state.nodes.placed["pod-p"].name == "here"
 
     scheduler(test)
@@ -113,8 +115,8 @@ def test_a_pod_that_came_and_went_while_its_binding_failed_takes_no_room() -> No
         waiting = assumed(made, Placement("here"))
         shown(made, node_name="here")
         made._informers.of(Pod).store("ns/p", None)
-        made._tracker._pod_gone(pod("p", nodeName="here"))
-        made._undo(waiting, Placement("here"), None, "lost")
+        made._cycle.tracker._pod_gone(pod("p", nodeName="here"))
+        made._cycle.undo(waiting, Placement("here"), None, "lost")
         assert not made.state.nodes.placed
 
     scheduler(test)
@@ -150,10 +152,10 @@ def test_a_claim_that_cannot_be_given_back_keeps_no_other(monkeypatch: pytest.Mo
                 raise StatusError.conflict("resource.k8s.io", "resourceclaims", "a", "changed")
             freed.append(given)
 
-        monkeypatch.setattr(made._binder, "landed_on", lands)
-        monkeypatch.setattr(made._binder.writer, "deallocate", deallocate)
+        monkeypatch.setattr(made._cycle.binder, "landed_on", lands)
+        monkeypatch.setattr(made._cycle.binder.writer, "deallocate", deallocate)
         first, second = claim("a"), claim("b")
-        await made._give_back("ns/g", [info("p")], [first, second], [])
+        await made._gangs._give_back("ns/g", [info("p")], [first, second], [])
         assert freed == [second]
 
     scheduler(test)
@@ -168,7 +170,7 @@ def test_the_search_for_a_gangs_victims_ends_with_the_first_pod_that_it_cannot_d
         asked.append(attempt.info.name)
         return None, ""
 
-    monkeypatch.setattr("drakit.scheduler.scheduler.preempt", nobody)
+    monkeypatch.setattr("drakit.scheduler.gangs.preempt", nobody)
 
     async def test(made: Scheduler) -> None:
         made.state.groups["ns/g"] = pod_group("g", schedulingPolicy={"gang": {"minCount": 5}})

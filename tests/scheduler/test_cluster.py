@@ -279,7 +279,7 @@ def test_a_bug_in_one_attempt_stops_nobody_else(grouped: bool, monkeypatch: pyte
             raise KeyError("bug")
         return preempt(*args)
 
-    monkeypatch.setattr("drakit.scheduler.scheduler.preempt", fails)
+    monkeypatch.setattr(f"drakit.scheduler.{'gangs' if grouped else 'scheduler'}.preempt", fails)
 
     async def test(client: Client) -> None:
         await client.create(template("three", 3))
@@ -534,7 +534,7 @@ def test_a_group_that_is_disrupted_only_whole_is_preempted_whole() -> None:
 
 
 def test_binding_waits_for_the_driver_and_nobody_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("drakit.scheduler.scheduler.BINDINGS", 1)
+    monkeypatch.setattr("drakit.scheduler.cycle.BINDINGS", 1)
 
     async def test(client: Client) -> None:
         slice_ = {
