@@ -153,6 +153,7 @@ def test_every_example_says_what_it_is_for() -> None:
 def test_every_example_is_a_manifest_without_faults_or_a_profile_and_is_told_of(file: Path) -> None:
     assert f"examples/{file.name}" in " ".join(TEXTS.values())
     if "kind" in next(yaml.safe_load_all(file.read_text(encoding="utf-8"))):
-        assert [str(problem) for problem in check([str(file)], "GenericWorkload=true")] == []
+        gates = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
+        assert [str(problem) for problem in check([str(file)], gates)] == []
     else:
         assert profiles.load(str(file))

@@ -21,7 +21,9 @@ from drakit.scheduler import hints
 from drakit.scheduler.binding import Binder, BindError
 from drakit.scheduler.claims import reserved_for, uid_of
 from drakit.scheduler.decide import Attempt, Placement, decide
+from drakit.scheduler.hierarchy import Group
 from drakit.scheduler.metrics import ERROR, SCHEDULED, SchedulerMetrics
+from drakit.scheduler.nodes import Bits
 from drakit.scheduler.outcome import Diagnosis, SchedulingError
 from drakit.scheduler.pods import PodInfo, is_deleting, is_finished
 from drakit.scheduler.preemption import Preemption
@@ -72,12 +74,14 @@ class Cycle:
     def may_write(self) -> bool:
         return len(self.tasks) - self.binder.awaiting < BINDINGS
 
-    def decide(self, waiting: Waiting) -> tuple[Placement | Diagnosis | str, Attempt | None]:
+    def decide(
+        self, waiting: Waiting, within: Bits | None = None
+    ) -> tuple[Placement | Diagnosis | str, Attempt | None]:
         """As `decide`; a text when the attempt ended in an error."""
         info = waiting.info
         waiting.began = self.clock.monotonic()
         try:
-            return decide(self.state, info, self.clock.now(), self._new_uid)
+            return decide(self.state, info, self.clock.now(), self._new_uid, within)
         except SchedulingError as error:
             return str(error), None
         except Exception as error:  # a bug or an object we cannot read must not stop the other pods
@@ -100,7 +104,10 @@ class Cycle:
             consumer = state.consumer(info, claim)["uid"]
             if not any(entry.uid == consumer for entry in reserved_for(claim)):
                 state.claims.share(uid_of(claim), info.uid, consumer)
-        if info.solitary or state.nodes.anti_affinity:
+
+    def came(self, info: PodInfo) -> None:
+        """What was assumed is more than a trial: whom it concerns is tried again."""
+        if info.solitary or self.state.nodes.anti_affinity:
             hints.pod_came(self.queue, self.clock.monotonic())
 
     def take_back(self, info: PodInfo, placement: Placement) -> None:
@@ -190,7 +197,7 @@ class Cycle:
         """Allocated claims that keep the pod from some node."""
         found: dict[str, ResourceClaim] = {}
         for node in self.state.nodes:
-            if attempt.fits.bits >> node.slot & 1 and node.name not in attempt.failures:
+            if attempt.bits >> node.slot & 1 and node.name not in attempt.failures:
                 found.update((uid_of(claim), claim) for claim in attempt.devices.unavailable(node))
         return list(found.values())
 
@@ -200,7 +207,7 @@ class Cycle:
         except StatusError as error:
             log.warning("releasing a claim for pod %s: %s", info.key, error)
 
-    def go_ahead(self, info: PodInfo, found: Preemption, group: str = "") -> int:
+    def go_ahead(self, info: PodInfo, found: Preemption, group: Group | None = None) -> int:
         """The pod waits for its victims, which are told to go; each once, however many wait for it. `group`: in whose name.
         The number of those told now."""
         state = self.state
@@ -212,10 +219,12 @@ class Cycle:
         self.spawn(self._evict(info, told, found.node, group))
         return len(told)
 
-    async def _evict(self, info: PodInfo, victims: list[PodInfo], node: str, group: str) -> None:
-        preemptor = self.state.groups.get(group)
-        kind, related, where = ("podgroup", preemptor, "cluster") if preemptor else ("pod", info.pod, node)
-        uid = preemptor.metadata.uid if preemptor and preemptor.metadata else info.uid
+    async def _evict(self, info: PodInfo, victims: list[PodInfo], node: str, group: Group | None) -> None:
+        related: Pod | Group = info.pod
+        kind, where, uid = "pod", node, info.uid
+        if group is not None:
+            kind, related, where = type(group).__name__.lower(), group, "cluster"
+            uid = (group.metadata.uid if group.metadata else None) or ""
         text = f"Preempted by {kind} {uid} on node {where}"
         results = await asyncio.gather(*(self._evict_one(victim, kind) for victim in victims), return_exceptions=True)
         for victim, result in zip(victims, results, strict=True):

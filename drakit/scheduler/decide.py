@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from lightkube.models.resource_v1 import ResourceClaim
@@ -28,7 +29,7 @@ from drakit.scheduler.devices import (
     alternative_rank,
     has_alternatives,
 )
-from drakit.scheduler.nodes import NodeInfo
+from drakit.scheduler.nodes import Bits, NodeInfo
 from drakit.scheduler.outcome import Diagnosis, Rejection, SchedulingError
 from drakit.scheduler.pods import PodInfo
 from drakit.scheduler.spread import Spread
@@ -48,12 +49,16 @@ class Placement:
 
 
 class Attempt:
-    """What one pod's filters need, computed once for all nodes."""
+    """What one pod's filters need, computed once for all nodes. `within`: no others are there for this pod (its group's topology)."""
 
-    def __init__(self, state: State, info: PodInfo, now: datetime, new_uid: Callable[[], str]) -> None:
-        self.state, self.info = state, info
+    def __init__(
+        self, state: State, info: PodInfo, now: datetime, new_uid: Callable[[], str], within: Bits | None = None
+    ) -> None:
+        self.state, self.info, self.within = state, info, within
         self.devices = PodDevices(state, info, now, new_uid)
         self.fits = state.static.of(info)
+        self.there = _there(state, within)
+        self.bits = self.fits.bits & self.there  # of the nodes that pass the static filters
         self.spread = Spread.of(info, state.nodes) if info.solitary else None
         self.neighbours = (
             Neighbours.of(info, state.nodes, state.namespaces) if info.solitary or state.nodes.anti_affinity else None
@@ -124,13 +129,13 @@ class Attempt:
         None: look at `candidates` one by one.
         """
         single = self.devices.single_variant if self._room_only and not self.info.nominated_node else None
-        if single is None or single.feasible is None:
+        if self.within is not None or single is None or single.feasible is None:
             return None
         names = single.feasible.some(self.state.last_node, count)
         if len(names) < count:
             return None
         nodes, info, provided = self.state.nodes, self.info, self.devices.provided
-        bits = self.fits.bits & nodes.present
+        bits = self.bits
         everywhere = bits == nodes.present
         found = []
         for name in names:
@@ -144,23 +149,29 @@ class Attempt:
 
     def candidates(self) -> Iterator[NodeInfo]:
         """Nodes that pass the static filters and may have the devices, from where the last search stopped."""
-        nodes, bits = self.state.nodes, self.fits.bits & self.state.nodes.present
+        nodes, bits = self.state.nodes, self.bits
         for name in dict.fromkeys((self.info.nominated_node, self.devices.only_node() or "")):
             if name and (node := nodes.by_name.get(name)) is not None and bits >> node.slot & 1:
                 yield node
         if self.devices.only_node() is not None:
             return
         single = self.devices.single_variant
-        if single is not None and single.feasible is not None:
-            for name in single.feasible.after(self.state.last_node):
+        feasible = single.feasible if single is not None else None
+        if feasible is not None and self.within is None:
+            for name in feasible.after(self.state.last_node):
                 found = nodes.by_name.get(name)
                 if found is not None and bits >> found.slot & 1:
                     yield found
             return
         last = nodes.by_name.get(self.state.last_node)
         start = last.slot + 1 if last is not None else 0
-        yield from nodes.of(bits >> start << start)
-        yield from nodes.of(bits & ((1 << start) - 1))
+        for node in chain(nodes.of(bits >> start << start), nodes.of(bits & ((1 << start) - 1))):
+            if feasible is None or node.name in feasible:
+                yield node
+
+
+def _there(state: State, within: Bits | None) -> Bits:
+    return state.nodes.present if within is None else state.nodes.present & within
 
 
 def _nominated_by_node(state: State, info: PodInfo) -> dict[str, list[PodInfo]]:
@@ -198,25 +209,26 @@ def promises_held(state: State, info: PodInfo) -> Iterator[None]:
 
 
 def decide(
-    state: State, info: PodInfo, now: datetime, new_uid: Callable[[], str]
+    state: State, info: PodInfo, now: datetime, new_uid: Callable[[], str], within: Bits | None = None
 ) -> tuple[Placement | Diagnosis, Attempt | None]:
     """SchedulingError when the attempt failed rather than found nothing."""
     if not state.nominated:
-        return _decide(state, info, now, new_uid)
+        return _decide(state, info, now, new_uid, within)
     with promises_held(state, info):
-        return _decide(state, info, now, new_uid)
+        return _decide(state, info, now, new_uid, within)
 
 
 def _decide(
-    state: State, info: PodInfo, now: datetime, new_uid: Callable[[], str]
+    state: State, info: PodInfo, now: datetime, new_uid: Callable[[], str], within: Bits | None
 ) -> tuple[Placement | Diagnosis, Attempt | None]:
+    nodes = _there(state, within).bit_count()
     try:
-        attempt = Attempt(state, info, now, new_uid)
+        attempt = Attempt(state, info, now, new_uid, within)
     except Rejected as rejected:
-        return Diagnosis(len(state.nodes), prefilter=rejected.rejection), None
+        return Diagnosis(nodes, prefilter=rejected.rejection), None
     if (kept := _kept_for_another(attempt)) is not None:
-        return Diagnosis(len(state.nodes), prefilter=kept), None
-    if (known := state.known_failure(attempt.key)) is not None:
+        return Diagnosis(nodes, prefilter=kept), None
+    if within is None and (known := state.known_failure(attempt.key)) is not None:
         return known.retold(attempt.devices.names), None
     placement = _search(attempt) or _search_for_a_time(attempt)
     if placement is not None:
@@ -361,10 +373,10 @@ def _placement(attempt: Attempt, node: NodeInfo, allocation: Allocation | None, 
 def diagnose(attempt: Attempt) -> Diagnosis:
     """Why not, node by node, as Kubernetes words it. Raises what upstream treats as an error of the whole attempt."""
     state = attempt.state
-    diagnosis = Diagnosis(len(state.nodes), claims=attempt.devices.names)
+    diagnosis = Diagnosis(attempt.there.bit_count(), claims=attempt.devices.names)
     best: Failure | None = None  # of the node that lacks least
     budget = DIAGNOSED_ALLOCATIONS
-    for node in state.nodes:
+    for node in state.nodes.of(attempt.there):
         rejection = attempt.fits.rejections.get(node.slot) or _dynamic_rejection(attempt, node)
         if rejection is None:
             rejection = _device_rejection(attempt, node, may_allocate=budget > 0)

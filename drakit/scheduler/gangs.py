@@ -1,13 +1,13 @@
-"""Attempts at pod groups: all their pods that wait are decided on together, in assumed state; enough of them fit, or none is placed.
+"""Attempts at pod groups: all pods of a tree of groups that wait are decided on together, in assumed state; enough fit, or none is placed.
 
-What the group is and how it counts is told in `groups`; what it shares with single pods in `cycle`.
+Who belongs together is told in `groups`, where they go in `placements`; what is shared with single pods in `cycle`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from lightkube.models.resource_v1 import ResourceClaim
@@ -15,18 +15,26 @@ from lightkube.models.scheduling_v1beta1 import PodGroup
 
 from drakit.api.errors import StatusError
 from drakit.api.times import timestamp
-from drakit.scheduler import groups, hints
+from drakit.scheduler import groups, hierarchy, hints
+from drakit.scheduler.claims import PLUGIN as DEVICES
 from drakit.scheduler.claims import allocation_of, key_of, uid_of
 from drakit.scheduler.cycle import Cycle
 from drakit.scheduler.decide import Placement
-from drakit.scheduler.metrics import UNSCHEDULABLE
+from drakit.scheduler.groups import UNSCHEDULABLE
+from drakit.scheduler.hierarchy import Group, Ref
+from drakit.scheduler.metrics import UNSCHEDULABLE as REJECTED
+from drakit.scheduler.nodes import Bits
 from drakit.scheduler.outcome import Diagnosis
+from drakit.scheduler.placements import Placements
 from drakit.scheduler.pods import PodInfo
-from drakit.scheduler.preemption import NEVER, TERMINATING, Preemption, preempt, waits_for
+from drakit.scheduler.preemption import NEVER, Preemption, ongoing, preempt, priority_of, waits_for, without_lower
 from drakit.scheduler.queue import Waiting
 from drakit.scheduler.state import Promise
+from drakit.scheduler.tree import Part, Result
 
 log = logging.getLogger(__name__)
+
+Plans = list[tuple[PodInfo, Preemption]]
 
 
 class Gangs:
@@ -34,119 +42,164 @@ class Gangs:
         self._cycle = cycle
         self.state, self.queue, self.clock, self.metrics = cycle.state, cycle.queue, cycle.clock, cycle.metrics
         self._groups = cycle.tracker.groups
-        self._releasing: set[str] = set()  # keys of groups whose claims are being given back
+        self._releasing: set[Ref] = set()  # roots of trees whose claims are being given back
 
     def attempt(self, first: Waiting, key: str) -> None:
-        """All pods of the group that wait, together: enough of them fit, or none is placed. None of them preempts alone."""
-        members = self._groups.members.get(key, {})
-        others = [w for uid in members if (w := self.queue.get(uid)) is not None]
-        if key in self._releasing or any(waiting.gate for waiting in others):  # one that is gated stops them all
+        """All pods that wait in the tree of the group, together. None of them preempts alone."""
+        root = self.state.hierarchy.root((False, key))
+        if root is None:
+            first.attempts -= 1
+            self.queue.gate(first, self._groups.gate(first.info))
+            return
+        others = [w for uid in self._groups.of_tree(root) if (w := self.queue.get(uid)) is not None]
+        if root in self._releasing or any(waiting.gate for waiting in others):  # one that is gated stops them all
             first.attempts -= 1
             for waiting in (first, *(each for each in others if not each.gate)):
                 self._member_returns(waiting, frozenset((groups.PLUGIN,)))
             return
         gang = [first, *(w for each in others if (w := self.queue.take(each.info.uid)) is not None)]
         gang.sort(key=lambda waiting: waiting.first_seen)
-        trial = groups.Trial(self._groups.min_count(key), sum(1 for uid in members if uid in self.state.nodes.placed))
+        placements = Placements(self._cycle)
         try:
-            self._try_gang(key, trial, gang)
+            self._try(self._part(root, gang), placements)
         except Exception as error:  # as for a pod
-            log.exception("pod group %s: the attempt failed", key)
-            for waiting, placement in trial.placed:
-                self._cycle.take_back(waiting.info, placement)
+            log.exception("pod group %s: the attempt failed", root[1])
+            placements.take_back(placements.assumed)
             for waiting in gang:
                 self._cycle.failed(waiting, f"internal error: {error}")
 
-    def _try_gang(self, key: str, trial: groups.Trial, gang: list[Waiting]) -> None:
-        members = self._groups.members.get(key, {})
-        placed = (node.pods[uid] for uid in members if (node := self.state.nodes.placed.get(uid)) is not None)
+    def _part(self, ref: Ref, gang: Sequence[Waiting]) -> Part:
+        tree = self.state.hierarchy
+        made = Part(ref, tree.needed(ref), tree.topology(ref))
+        if ref[0]:
+            made.children = [self._part(child, gang) for child in tree.children(ref)]
+            return made
+        made.waiting = [waiting for waiting in gang if waiting.info.group == ref[1]]
+        for uid in self._groups.members.get(ref[1], ()):
+            if (node := self.state.nodes.placed.get(uid)) is not None:
+                made.there.append((node.pods[uid], node))
+        return made
+
+    def _try(self, part: Part, placements: Placements) -> None:
+        root = self.state.hierarchy.get(part.ref)
+        assert root is not None
+        leaves = list(part.leaves())
+        infos = [*(w.info for leaf in leaves for w in leaf.waiting), *(i for leaf in leaves for i, _ in leaf.there)]
         policies = self.state.gates.enabled("PodGroupPreemptionPolicy")
-        if why := self._groups.mismatch(key, [*(waiting.info for waiting in gang), *placed], policies=policies):
-            for waiting in gang:
-                self._cycle.failed(waiting, why)
-            self._cycle.spawn(self._tell_group(key, why, reason="SchedulerError"))
+        if why := self._groups.mismatch(root, infos, policies=policies):
+            self._failed(Result(part, error=why))
             return
-        promises = {uid: promise for uid in members if (promise := self.state.nominated.get(uid)) is not None}
+        promises = {i.uid: promise for i in infos if (promise := self.state.nominated.get(i.uid)) is not None}
         for uid in promises:
             self.state.withdraw(uid)  # what was promised to one is there for all of them now
-        if trial.hopeless(len(gang)):  # somebody left
-            self._give_up_gang(key, trial, gang, promises)
+        result = placements.place(part)
+        if result.ok and not placements.assumed:
+            result.ok, result.whole = False, True  # at least one pod has to be placed
+        if result.error:
+            self._failed(result)
+        elif not result.ok:
+            self._give_up(root, result, promises, placements)
             return
-        for index, waiting in enumerate(gang):
-            self._try_member(trial, waiting)
-            if trial.hopeless(len(gang) - index - 1):
-                self._give_up_gang(key, trial, gang[index + 1 :], promises)
-                return
-        if not trial.placed:
-            self._give_up_gang(key, trial, [], promises)
-            return
-        for waiting, outcome, _ in trial.left:
-            if isinstance(outcome, str):
-                self._cycle.failed(waiting, outcome)
-            else:
-                self._member_waits(waiting, outcome.plugins | {groups.PLUGIN}, outcome.message())
-                self.queue.activate(waiting, self.clock.monotonic())  # as a group of its own it may preempt
+        else:
+            self._go(result, placements)
         self._promises_over(promises)
-        self._cycle.spawn(self._bind_gang(key, trial.placed))
 
     def _promises_over(self, promises: Mapping[str, Promise]) -> None:
         if promises:
             hints.promise_over(self.queue, self.clock.monotonic())
 
-    def _try_member(self, trial: groups.Trial, waiting: Waiting) -> None:
-        outcome, attempt = self._cycle.decide(waiting)
-        if isinstance(outcome, Placement):
-            self._cycle.assume(waiting.info, outcome)
-            trial.placed.append((waiting, outcome))
-        else:
-            trial.left.append((waiting, outcome, attempt))
+    def _failed(self, result: Result) -> None:
+        """An error for all of them; pods with an error of their own say that."""
+        for leaf in result.leaves():
+            own = {w.info.uid: outcome for w, outcome, _ in leaf.left if isinstance(outcome, str)}
+            for waiting in leaf.part.waiting:
+                self._cycle.failed(waiting, own.get(waiting.info.uid, leaf.message()))
+            self._cycle.spawn(self._tell(leaf.part.ref, leaf.message(), reason="SchedulerError"))
+
+    def _go(self, result: Result, placements: Placements) -> None:
+        """Bind what is assumed; the others wait, or preempt as a group of their own."""
+        plugins, advice = self._plugins(result), result.advice()
+        for leaf in result.leaves():
+            if not leaf.ok:
+                self._leaf_waits(leaf, plugins, leaf.message(), advice=leaf.advice() or advice)
+                self._cycle.spawn(self._tell(leaf.part.ref, f"{leaf.message()}{leaf.advice() or advice}"))
+            for waiting, outcome, _ in leaf.left if leaf.ok else ():
+                if isinstance(outcome, str):
+                    self._cycle.failed(waiting, outcome)
+                else:
+                    self._member_waits(waiting, outcome.plugins | {groups.PLUGIN}, outcome.message())
+            for waiting in leaf.part.waiting:
+                if waiting.info.uid not in placements.assumed:
+                    self.queue.activate(waiting, self.clock.monotonic())
+        for info, _ in placements.assumed.values():
+            self._cycle.came(info)
+        done = [leaf.part.ref for leaf in result.leaves() if leaf.ok]
+        self._cycle.spawn(self._bind(done, list(result.assumed())))
 
     # -- no place
 
-    def _give_up_gang(
-        self, key: str, trial: groups.Trial, rest: list[Waiting], promises: Mapping[str, Promise]
-    ) -> None:
-        """Take back what was assumed; with victims enough for the whole gang, wait for them."""
-        reason = trial.message(len(rest))
-        plans, refused = self._preempt_for_gang(trial, rest)
-        for waiting, placement in trial.placed:
-            self._cycle.take_back(waiting.info, placement)
+    def _give_up(self, root: Group, result: Result, promises: Mapping[str, Promise], placements: Placements) -> None:
+        """Nothing is assumed any more; with victims enough for the whole tree, wait for them."""
+        plans, refused = self._preempt(root, result, promises, placements)
         if refused == groups.ONGOING:
             self.state.nominated.update(promises)
         else:
             self._promises_over(promises)
             if not plans:
-                self._release_gang(key, trial, rest)
-        told_to_go = sum(self._cycle.go_ahead(info, plan, key) for info, plan in plans)
-        advice = trial.advice()
+                self._release(result)
+        told_to_go = sum(self._cycle.go_ahead(info, plan, root) for info, plan in plans)
+        advice = result.advice()
         if plans:
             refused = f"found a placement for podgroup, preempting {told_to_go} victims"
-            waiting_for = waits_for(chain.from_iterable(plan.victims for _, plan in plans), key.split("/")[0])
+            waiting_for = waits_for(
+                chain.from_iterable(plan.victims for _, plan in plans), result.part.ref[1].split("/")[0]
+            )
             advice = f" [{waiting_for}]"
-            for _, outcome, _ in trial.left:
-                if isinstance(outcome, Diagnosis):
-                    outcome.advice = waiting_for
-        released = "" if plans or refused in (groups.ONGOING, groups.NO_VICTIMS) else f"{groups.RELEASED}, "
-        summary = f"{reason}, {released}pod group preemption: {refused}" if refused else reason
-        waits = plans or reason == groups.UNSCHEDULABLE or refused == groups.ONGOING
-        told = summary if waits else f"{groups.UNSCHEDULABLE}, {summary}"
-        plugins = trial.plugins() | {groups.PLUGIN}
-        for waiting, outcome, _ in trial.left:
+            for leaf in result.leaves():
+                for _, outcome, _ in leaf.left:
+                    if isinstance(outcome, Diagnosis):
+                        outcome.advice = waiting_for
+        waits = bool(plans) or refused == groups.ONGOING
+        silent = waits or refused == groups.NO_VICTIMS or result.part.ref[0] or self._follows_topology(result.part)
+        postfilter = f"{'' if silent else f'{groups.RELEASED}, '}pod group preemption: {refused}"
+        plugins = self._plugins(result)
+        for leaf in result.leaves():
+            summary = f"{leaf.message()}, {postfilter}"
+            told = summary if waits else f"{UNSCHEDULABLE}, {summary}"
+            self._leaf_waits(leaf, plugins, told, advice=advice)
+            self._cycle.spawn(self._tell(leaf.part.ref, f"{summary}{advice}"))
+
+    def _follows_topology(self, part: Part) -> bool:
+        """As Kubernetes sees it: the group has constraints, whatever they say."""
+        group = self.state.hierarchy.get(part.ref)
+        constrained = group is not None and group.spec is not None and group.spec.schedulingConstraints is not None
+        return constrained and self.state.gates.enabled("TopologyAwareWorkloadScheduling")
+
+    def _leaf_waits(self, leaf: Result, plugins: frozenset[str], told: str, *, advice: str) -> None:
+        """`told`: what pods hear that would have had a place."""
+        for waiting, outcome, _ in leaf.left:
             if isinstance(outcome, str):
                 self._cycle.failed(waiting, outcome)
             else:
                 self._member_waits(waiting, plugins, outcome.message())
-        untried = {waiting.info.uid for waiting in rest}
-        others = {waiting.info.uid: waiting for waiting in [*(waiting for waiting, _ in trial.placed), *rest]}
-        for waiting in others.values():
-            text = reason if waiting.info.uid in untried else told
-            self._member_waits(waiting, plugins, f"{text}{advice}")
-        self._cycle.spawn(self._tell_group(key, f"{summary}{advice}"))
+        for waiting, _ in leaf.placed:
+            self._member_waits(waiting, plugins, f"{told}{advice}")
+        for waiting in leaf.untried:
+            self._member_waits(waiting, plugins, f"{leaf.message()}{advice}")
+
+    def _plugins(self, result: Result) -> frozenset[str]:
+        """Who rejected any of them. Of the domains that were tried only one is told of, so events that could help others count too."""
+        found = result.plugins() | {groups.PLUGIN}
+        if self.state.gates.enabled("TopologyAwareWorkloadScheduling") and result.part.constrained():
+            found |= {hints.NO_NODES, "NodeResourcesFit", "NodePorts"}
+            if any(self.state.takes_devices(w.info) for leaf in result.part.leaves() for w in leaf.waiting):
+                found |= {DEVICES}
+        return found
 
     def _member_waits(self, waiting: Waiting, plugins: frozenset[str], message: str) -> None:
         info, now = waiting.info, self.clock.monotonic()
         promise = self.state.nominated.get(info.uid)
-        self.metrics.attempted(UNSCHEDULABLE, waiting, now)
+        self.metrics.attempted(REJECTED, waiting, now)
         self._member_returns(waiting, plugins)
         self._cycle.reporter.not_placed(info, "Unschedulable", message, nominated=promise.node if promise else "")
 
@@ -154,110 +207,156 @@ class Gangs:
         keys = self.state.claims.keys_of(waiting.info)
         self.queue.unschedulable(waiting, plugins, self.clock.monotonic(), keys)
 
-    def _release_gang(self, key: str, trial: groups.Trial, rest: list[Waiting]) -> None:
-        """What earlier attempts wrote for a gang that finds no place is given back: allocations that nobody but its waiting pods
-        has reserved (the group itself, while none of its pods is placed), and those that nobody has and no node can use."""
-        state, claims = self.state, self.state.claims
-        group = state.groups[key]
-        infos = {w.info.uid: w.info for w in (*(w for w, _ in trial.placed), *(w for w, _, _ in trial.left), *rest)}
-        own = {*infos, group.metadata.uid} if group.metadata and not trial.there else {*infos}
+    def _release(self, result: Result) -> None:
+        """What earlier attempts wrote for pods that find no place is given back: allocations that nobody but they have reserved (or
+        their group, while none of its pods is placed), and those that nobody has and no node can use."""
+        claims, root = self.state.claims, result.part.ref
+        infos, own = [], set[str]()
+        for part in result.part.leaves():
+            infos += [waiting.info for waiting in part.waiting]
+            group = self.state.groups[part.ref[1]]
+            if group.metadata is not None and not part.there:
+                own.add(group.metadata.uid or "")
+        own.update(info.uid for info in infos)
         found: dict[str, ResourceClaim] = {}
-        for info in infos.values():
+        for info in infos:
             for claim_key in claims.keys_of(info):
                 claim = claims.stored.get(claim_key)
                 if claim is not None and allocation_of(claim) is not None and (users := claims.consumers(claim)):
                     found.update({uid_of(claim): claim} if users <= own else {})
-        for _, _, attempt in trial.left:
-            unusable = self._cycle.unusable(attempt) if attempt is not None else []
-            found.update((uid_of(claim), claim) for claim in unusable if not claims.consumers(claim))
-        leftovers = [claim for uid in infos if (claim := claims.extended_claim(uid)) is not None]
+        for leaf in result.leaves():
+            for _, _, attempt in leaf.left:
+                unusable = self._cycle.unusable(attempt) if attempt is not None else []
+                found.update((uid_of(claim), claim) for claim in unusable if not claims.consumers(claim))
+        leftovers = [claim for info in infos if (claim := claims.extended_claim(info.uid)) is not None]
         if found or leftovers:
-            self._releasing.add(key)
-            self._cycle.spawn(self._give_back(key, list(infos.values()), list(found.values()), leftovers))
+            self._releasing.add(root)
+            self._cycle.spawn(self._give_back(root, infos, list(found.values()), leftovers))
 
     async def _give_back(
-        self, key: str, gang: list[PodInfo], claims: list[ResourceClaim], leftovers: list[ResourceClaim]
+        self, root: Ref, gang: list[PodInfo], claims: list[ResourceClaim], leftovers: list[ResourceClaim]
     ) -> None:
         """The gang is not tried meanwhile; nor is anything taken from a pod that has been bound and we do not know it."""
+        binder, quietly = self._cycle.binder, self._cycle.quietly
         try:
-            landed = await asyncio.gather(*(self._cycle.binder.landed_on(info, sure=True) for info in gang))
+            landed = await asyncio.gather(*(binder.landed_on(info, sure=True) for info in gang))
             if not any(landed):
                 for claim in claims:
-                    await self._cycle.quietly(self._cycle.binder.writer.deallocate(claim), gang[0])
+                    await quietly(binder.writer.deallocate(claim), gang[0])
                 for claim in leftovers:
-                    await self._cycle.quietly(self._cycle.binder.writer.delete(key_of(claim), uid_of(claim)), gang[0])
+                    await quietly(binder.writer.delete(key_of(claim), uid_of(claim)), gang[0])
         except StatusError as error:
-            log.warning("releasing the claims of pod group %s: %s", key, error)
+            log.warning("releasing the claims of pod group %s: %s", root[1], error)
         finally:
-            self._releasing.discard(key)
+            self._releasing.discard(root)
             for info in gang:
                 self._cycle.again_later(info)
 
-    def _preempt_for_gang(
-        self, trial: groups.Trial, rest: list[Waiting]
-    ) -> tuple[list[tuple[PodInfo, Preemption]], str]:
+    # -- preemption
+
+    def _preempt(
+        self, root: Group, result: Result, promises: Mapping[str, Promise], placements: Placements
+    ) -> tuple[Plans, str]:
         """Who has to go for all that are missing, each with victims of its own; nobody, and why, when that is not enough."""
         self.metrics.preemption_attempts.inc()
-        plans: list[tuple[PodInfo, Preemption]] = []
-        refused, reason = "", trial.message(len(rest))
-        gang = [*(waiting for waiting, _, _ in trial.left), *rest]
-        for index, waiting in enumerate(gang):
-            if trial.hopeless(len(plans) + len(gang) - index):
-                break
-            outcome, attempt = self._cycle.decide(waiting)
-            if isinstance(outcome, Placement):
-                self._cycle.assume(waiting.info, outcome)
-                trial.placed.append((waiting, outcome))
-            elif isinstance(outcome, Diagnosis) and attempt is not None:
-                plan, text = preempt(attempt, outcome)
-                refused = refused or text
-                if plan is not None:
-                    self.state.nominate(waiting.info, plan.node, plan.claims, plan.holds)  # the next counts with it
-                    plans.append((waiting.info, plan))
+        state, part, priority = self.state, result.part, hierarchy.priority_of(root)
+        infos = [waiting.info for leaf in part.leaves() for waiting in leaf.waiting]
+        if any(info.pod.spec and info.pod.spec.preemptionPolicy == "Never" for info in infos):
+            return [], NEVER
+        if any(ongoing(state, info, promises.get(info.uid)) for info in infos):
+            return [], groups.ONGOING
+        if not any(priority_of(state, pod) < priority for node in state.nodes for pod in node.pods.values()):
+            return [], groups.NO_VICTIMS
+        allowed: dict[Ref, Bits | None] = {leaf.ref: None for leaf in part.leaves()}
+        if part.constrained() and state.gates.enabled("TopologyAwareWorkloadScheduling"):
+            chosen = self._without_victims(part, priority)
+            if not chosen.ok:
+                return [], chosen.message()
+            allowed = {leaf.part.ref: leaf.within for leaf in chosen.leaves() if leaf.ok}
+        plans: Plans = []
+        fits = self._plan(part, allowed, plans, placements)
         for info, _ in plans:
-            self.state.withdraw(info.uid)
-        helped = len(trial.placed) + len(plans)
-        if not helped or trial.there + helped < trial.need:
-            return [], self._no_preemption(gang[0].info, refused) or reason
-        return plans, ""
+            state.withdraw(info.uid)
+        placements.take_back(placements.assumed)
+        return (plans, "") if fits and plans else ([], result.message())
 
-    def _no_preemption(self, info: PodInfo, refused: str) -> str:
-        """Why nobody goes for the group; empty when even without all that may go it would not fit."""
-        if TERMINATING in refused:
-            return groups.ONGOING
-        if NEVER in refused:
-            return NEVER
-        lower = any(pod.priority < info.priority for node in self.state.nodes for pod in node.pods.values())
-        return "" if lower else groups.NO_VICTIMS
+    def _without_victims(self, part: Part, priority: int) -> Result:
+        """The domains to make room in: those that the groups would have if all pods of lower priority were gone."""
+        trial = Placements(self._cycle)
+        with without_lower(self.state, priority):
+            try:
+                found = trial.place(part)
+                if found.ok and not trial.assumed:
+                    found.ok, found.whole = False, True
+            finally:
+                trial.take_back(trial.assumed)
+        return found
+
+    def _plan(self, part: Part, allowed: Mapping[Ref, Bits | None], plans: Plans, placements: Placements) -> bool:
+        """Whether there is room for the part: as it is, or once the victims of its pods have left."""
+        planned, assumed = len(plans), len(placements.assumed)
+        done = len(part.there)
+        units: list[Part | Waiting] = [*part.children, *part.waiting]
+        for index, unit in enumerate(units, 1):
+            if isinstance(unit, Part):
+                done += self._plan(unit, allowed, plans, placements)
+            elif part.ref in allowed:
+                done += self._plan_pod(unit, allowed[part.ref], plans, placements)
+            if part.missing(done, len(units) - index):
+                break
+        if not part.missing(done, 0) and (part.ref[0] or part.ref in allowed):
+            return True
+        for info, _ in plans[planned:]:
+            self.state.withdraw(info.uid)
+        del plans[planned:]
+        placements.take_back(list(placements.assumed)[assumed:])
+        return False
+
+    def _plan_pod(self, waiting: Waiting, within: Bits | None, plans: Plans, placements: Placements) -> bool:
+        outcome, attempt = self._cycle.decide(waiting, within)
+        if isinstance(outcome, Placement):
+            placements.assume(waiting.info, outcome)
+            return True
+        if not isinstance(outcome, Diagnosis) or attempt is None:
+            return False
+        plan, _ = preempt(attempt, outcome)
+        if plan is None:
+            return False
+        self.state.nominate(waiting.info, plan.node, plan.claims, plan.holds)  # the next counts with it
+        plans.append((waiting.info, plan))
+        return True
 
     # -- binding
 
-    async def _bind_gang(self, key: str, placed: list[tuple[Waiting, Placement]]) -> None:
+    async def _bind(self, leaves: Sequence[Ref], placed: list[tuple[Waiting, Placement]]) -> None:
         """Every pod's claims first; only when all are written does the first pod get its node."""
+        cycle = self._cycle
         for waiting, _ in placed:
-            await self._cycle.reporter.settled(waiting.info.uid)
+            await cycle.reporter.settled(waiting.info.uid)
         results = await asyncio.gather(
-            *(self._cycle.binder.prebind(waiting.info, placement) for waiting, placement in placed),
-            return_exceptions=True,
+            *(cycle.binder.prebind(waiting.info, placement) for waiting, placement in placed), return_exceptions=True
         )
         failed = next((result for result in results if isinstance(result, BaseException)), None)
         if failed is not None:
-            nodes = await asyncio.gather(*(self._cycle.binder.landed_on(waiting.info) for waiting, _ in placed))
+            nodes = await asyncio.gather(*(cycle.binder.landed_on(waiting.info) for waiting, _ in placed))
             outcomes = [(*each, node) for each, node in zip(placed, nodes, strict=True)]
             lost = (waiting.info for waiting, placement, node in outcomes if node != placement.node)
-            await asyncio.gather(*map(self._cycle.binder.discard_extended, lost))
+            await asyncio.gather(*map(cycle.binder.discard_extended, lost))
             for waiting, placement, node in outcomes:  # all at once: none is left to count as there
                 if node == placement.node:
-                    self._cycle.landed(waiting, placement)
+                    cycle.landed(waiting, placement)
                 else:
-                    self._cycle.undo(waiting, placement, node, f"{groups.UNSCHEDULABLE}: {failed}")
-            await self._tell_group(key, str(failed), reason="SchedulerError")
+                    cycle.undo(waiting, placement, node, f"{UNSCHEDULABLE}: {failed}")
+            for ref in leaves:
+                await self._tell(ref, str(failed), reason="SchedulerError")
             return
-        await asyncio.gather(*(self._cycle.bind(waiting, placement, prepared=True) for waiting, placement in placed))
-        await self._tell_group(key, "")
+        await asyncio.gather(*(cycle.bind(waiting, placement, prepared=True) for waiting, placement in placed))
+        for ref in leaves:
+            await self._tell(ref, "")
 
-    async def _tell_group(self, key: str, message: str, reason: str = "Unschedulable") -> None:
-        group = self.state.groups.get(key)
+    async def _tell(self, ref: Ref, message: str, reason: str = "Unschedulable") -> None:
+        """A PodGroup's condition."""
+        group = self.state.groups.get(ref[1])
         reason = reason if message else "Scheduled"
         patch = (
             groups.condition_patch(group, timestamp(self.clock.now()), message=message, reason=reason)
@@ -266,10 +365,10 @@ class Gangs:
         )
         if patch is None:
             return
-        namespace, name = key.split("/", 1)
+        namespace, name = ref[1].split("/", 1)
         try:
             await self._cycle.client.patch(
                 PodGroup, name, patch, namespace=namespace, kind="strategic", subresource="status"
             )
         except StatusError as error:
-            log.warning("writing the condition of pod group %s: %s", key, error)
+            log.warning("writing the condition of pod group %s: %s", ref[1], error)

@@ -1,22 +1,19 @@
 """Pod groups (scheduling.k8s.io, gate GenericWorkload): the pods of a gang get their nodes and claims together, or none does.
 
-A gang's pods stay out of the queue until `minCount` of them exist. Then one attempt decides for all of them in assumed state;
-if too few fit, everything assumed is taken back, and what earlier attempts wrote too. A group with the basic policy is a gang
-that one pod satisfies; one gated pod stops the whole group.
+A gang's pods stay out of the queue until `minCount` of them exist, those of a CompositePodGroup until enough of its groups have
+enough. Then one attempt decides for all of them in assumed state; if too few fit, everything assumed is taken back, and what
+earlier attempts wrote too. A group with the basic policy is a gang that one pod satisfies; one gated pod stops the whole tree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from lightkube.models.scheduling_v1beta1 import PodGroup
 
-from drakit.scheduler.decide import Attempt, Placement
-from drakit.scheduler.outcome import Diagnosis
+from drakit.scheduler.hierarchy import Group, Hierarchy, Ref, priority_of
 from drakit.scheduler.pods import PodInfo
-from drakit.scheduler.queue import Waiting
 
 UNSCHEDULABLE = "pod group is unschedulable"
 ALIKE = "all pods in a single pod group should have"
@@ -29,10 +26,13 @@ CONDITION = "PodGroupInitiallyScheduled"
 
 
 class Groups:
-    def __init__(self, objects: Mapping[str, PodGroup]) -> None:
-        self.objects = objects
-        self.members: dict[str, dict[str, None]] = {}  # group key -> UIDs of its pods, waiting or placed
+    """Who is a member of which group, and which trees have enough members to be tried."""
+
+    def __init__(self, hierarchy: Hierarchy) -> None:
+        self.hierarchy = hierarchy
+        self.members: dict[str, dict[str, None]] = {}  # PodGroup's key -> UIDs of its pods, waiting or placed
         self._groups: dict[str, str] = {}  # pod UID -> key of the group it is a member of
+        self._ready: dict[Ref, bool] = {}  # roots that were asked about; those of which something changes are forgotten
 
     def join(self, info: PodInfo) -> bool:
         """Whether the pod completes its group."""
@@ -40,25 +40,33 @@ class Groups:
             return False
         members[info.uid] = None
         self._groups[info.uid] = info.group
-        return len(members) == self.min_count(info.group)
+        complete = len(members) == self.hierarchy.needed((False, info.group))
+        if complete:
+            self.changed((False, info.group))
+        return complete
 
     def leave(self, uid: str) -> None:
         if (key := self._groups.pop(uid, None)) is not None:
             del self.members[key][uid]
+            if len(self.members[key]) + 1 == self.hierarchy.needed((False, key)):
+                self.changed((False, key))
             if not self.members[key]:
                 del self.members[key]
 
-    def min_count(self, key: str) -> int:
-        group = self.objects.get(key)
-        policy = group.spec.schedulingPolicy if group is not None and group.spec else None
-        gang = policy.gang if policy is not None else None
-        return gang.minCount if gang is not None else 1
+    def changed(self, ref: Ref) -> None:
+        """The group came, went or changed, or crossed the number of pods that it needs."""
+        for above, _ in self.hierarchy.upwards(ref):
+            self._ready.pop(above, None)
 
-    def mismatch(self, key: str, pods: Iterable[PodInfo], *, policies: bool) -> str:
+    def of_tree(self, ref: Ref) -> Iterator[str]:
+        """UIDs of the pods at and below it."""
+        for key in self.hierarchy.leaves(ref):
+            yield from self.members.get(key, ())
+
+    def mismatch(self, root: Group, pods: Iterable[PodInfo], *, policies: bool) -> str:
         """What keeps pods from being scheduled as one group; `policies`: the group has a preemption policy of its own."""
-        group = self.objects[key]
-        priority = (group.spec.priority if group.spec else None) or 0
-        policy = (group.spec.preemptionPolicy if group.spec else None) or PREEMPT if policies else ""
+        priority = priority_of(root)
+        policy = (root.spec.preemptionPolicy if root.spec else None) or PREEMPT if policies else ""
         scheduler = ""
         for info in pods:
             scheduler = scheduler or info.scheduler_name
@@ -79,53 +87,43 @@ class Groups:
                 return f"{ALIKE} {text}, got {own} and {policy}"
         return ""
 
-    def together(self, info: PodInfo) -> tuple[str, ...]:
-        """UIDs of the pods that can be disrupted only with this one (disruptionMode `all`), itself among them."""
-        group = self.objects.get(info.group) if info.group is not None else None
-        mode = group.spec.disruptionMode if group is not None and group.spec else None
-        if mode is None or mode.all is None or info.group is None:
-            return (info.uid,)
-        return tuple(self.members.get(info.group, (info.uid,)))
+    def together(self, info: PodInfo) -> tuple[Ref | None, tuple[str, ...]]:
+        """UIDs of the pods that can be disrupted only with this one, itself among them, and the group that says so: the highest with
+        disruptionMode `all`."""
+        found: Ref | None = None
+        if info.group is not None:
+            for ref, group in self.hierarchy.upwards((False, info.group)):
+                mode = group.spec.disruptionMode if group is not None and group.spec else None
+                if mode is not None and mode.all is not None:
+                    found = ref
+        if found is None:
+            return None, (info.uid,)
+        return found, tuple(self.of_tree(found)) or (info.uid,)
 
     def gate(self, info: PodInfo) -> str:
         """Why the pod is not to be tried yet; empty when it may be."""
-        key = info.group
-        if key is None:
+        if info.group is None:
             return ""
-        if key not in self.objects:
-            return f'waiting for pods\'s pod group "{key.split("/", 1)[1]}" to appear in scheduling queue'
-        if len(self.members.get(key, ())) < self.min_count(key):
-            return "waiting for minCount pods from a gang to appear in scheduling queue"
-        return ""
+        ref = (False, info.group)
+        if self.hierarchy.get(ref) is None:
+            return f'waiting for pods\'s pod group "{info.group.split("/", 1)[1]}" to appear in scheduling queue'
+        root = self.hierarchy.root(ref)
+        if root is None:
+            return "failed to build hierarchy snapshot: a composite pod group above the pod's pod group is missing"
+        if root not in self._ready:
+            self._ready[root] = self._is_ready(root)
+        if self._ready[root]:
+            return ""
+        if root[0]:
+            return f'waiting for composite pod group "{root[1].split("/", 1)[1]}" tree to meet quorum'
+        return "waiting for minCount pods from a gang to appear in scheduling queue"
 
-
-@dataclass(slots=True)
-class Trial:
-    """One attempt at a gang, pod after pod."""
-
-    need: int
-    there: int  # placed before
-    placed: list[tuple[Waiting, Placement]] = field(default_factory=list)
-    left: list[tuple[Waiting, Diagnosis | str, Attempt | None]] = field(default_factory=list)
-
-    def hopeless(self, remaining: int) -> bool:
-        return self.there + len(self.placed) + remaining < self.need
-
-    def message(self, remaining: int) -> str:
-        scheduled = self.there + len(self.placed)
-        if scheduled >= self.need:
-            return UNSCHEDULABLE  # it has enough already, and no more of them fits
-        return f"minCount ({self.need}) cannot be satisfied: {scheduled} scheduled, {remaining} remaining"
-
-    def plugins(self) -> frozenset[str]:
-        return frozenset().union(*(outcome.plugins for _, outcome, _ in self.left if isinstance(outcome, Diagnosis)))
-
-    def advice(self) -> str:
-        """What stopped the first that did not fit, after Kubernetes' words."""
-        for waiting, outcome, _ in self.left:
-            why = outcome if isinstance(outcome, str) else outcome.ours() or outcome.message()
-            return f" [pod {waiting.info.key}: {why}]"
-        return ""
+    def _is_ready(self, ref: Ref) -> bool:
+        if ref[0]:
+            ready = sum(1 for child in self.hierarchy.children(ref) if self._is_ready(child))
+        else:
+            ready = len(self.members.get(ref[1], ()))
+        return ready >= self.hierarchy.needed(ref)
 
 
 def condition_patch(

@@ -19,7 +19,7 @@ from lightkube.models.policy_v1 import PodDisruptionBudget
 from lightkube.models.resource_v1 import ResourceClaim
 
 from drakit.allocator import Failure
-from drakit.scheduler import filters
+from drakit.scheduler import filters, hierarchy
 from drakit.scheduler.claims import PLUGIN, allocation_of, key_of, reserved_for, uid_of
 from drakit.scheduler.decide import Attempt, promises_held
 from drakit.scheduler.devices import NO_DEVICES, NOT_AVAILABLE, Rejected, Variant, single_node
@@ -27,7 +27,7 @@ from drakit.scheduler.nodes import NodeInfo
 from drakit.scheduler.outcome import NO_VICTIMS, Diagnosis, Rejection, SchedulingError, preemption_message
 from drakit.scheduler.pods import PodInfo, is_deleting
 from drakit.scheduler.selectors import label_selector_matches, node_selector_matches
-from drakit.scheduler.state import State, disruptions_allowed
+from drakit.scheduler.state import Promise, State, disruptions_allowed
 
 MAX_NODES = 100  # candidates examined (upstream: 10 % of the nodes, at least 100)
 NAMED = 4  # victims, in messages
@@ -54,7 +54,7 @@ class _Unit:
 
     pods: tuple[PodInfo, ...]
     priority: int
-    rank: int  # pods of groups are more important than others
+    rank: int  # CompositePodGroups are more important than pods of groups, these more than others
     started: datetime
     going: bool  # it leaves anyway
 
@@ -135,23 +135,27 @@ def _ineligible(state: State, info: PodInfo, diagnosis: Diagnosis) -> str | None
     if spec.preemptionPolicy == "Never":
         return NEVER
     promise = state.nominated.get(info.uid)
-    if promise is None:
-        return None  # the pod's status may still name a node that is another's by now
-    node, rejection = state.nodes.by_name.get(promise.node), diagnosis.rejections.get(promise.node)
-    past_help = rejection is not None and not rejection.resolvable and not _by_devices(rejection)
-    if node is None or node.node is None or past_help:
+    rejection = diagnosis.rejections.get(promise.node) if promise is not None else None
+    if rejection is not None and not rejection.resolvable and not _by_devices(rejection):
         return None  # whoever leaves it, the node will not do
+    return TERMINATING if ongoing(state, info, promise) else None
+
+
+def ongoing(state: State, info: PodInfo, promise: Promise | None) -> bool:
+    """Its victims are on their way out. The promise counts: the pod's status may still name a node that is another's by now."""
+    node = state.nodes.by_name.get(promise.node) if promise is not None else None
+    if promise is None or node is None or node.node is None:
+        return False
     if any(priority_of(state, pod) < info.priority and _preempted(state, pod) for pod in node.pods.values()):
-        return TERMINATING
-    if any(_comes_free(state, key) for key in promise.claims):
-        return TERMINATING  # its pod is gone, its devices are yet to be given back: no reason to look for more victims
-    return None
+        return True
+    # The pod is gone, its devices are yet to be given back: no reason to look for more victims.
+    return any(_comes_free(state, key) for key in promise.claims)
 
 
 def priority_of(state: State, pod: PodInfo) -> int:
-    """Of a pod as a victim: its group's."""
-    group = state.groups.get(pod.group) if pod.group is not None else None
-    return pod.priority if group is None else (group.spec.priority if group.spec else None) or 0
+    """Of a pod as a victim: its group's, or that of the CompositePodGroup at the top."""
+    root = state.hierarchy.decisive(pod.group) if pod.group is not None else None
+    return pod.priority if root is None else hierarchy.priority_of(root)
 
 
 def _going(state: State, pod: PodInfo) -> bool:
@@ -245,11 +249,12 @@ def _units(state: State, pods: Iterable[PodInfo]) -> list[_Unit]:
     found: dict[str, _Unit] = {}
     for pod in pods:
         if pod.uid not in found:
-            members = tuple(_with_companions(state, pod))
+            whole, uids = state.together(pod)
+            members = tuple(_placed(state, uids)) or (pod,)
             unit = _Unit(
                 members,
                 priority_of(state, pod),
-                1 if pod.group in state.groups else 0,
+                2 if whole is not None and whole[0] else int(pod.group in state.groups),
                 min(_started(each) for each in members),
                 all(_going(state, each) for each in members),
             )
@@ -298,11 +303,11 @@ def _holds(
         return [result for _, result in _would_get(attempt, attempt.info, node)]
 
 
-def _with_companions(state: State, pod: PodInfo) -> list[PodInfo]:
-    """The pod and those, on whatever node, that leave when it leaves."""
-    placed = state.nodes.placed
-    found = (node.pods.get(uid) for uid in state.together(pod) if (node := placed.get(uid)) is not None)
-    return [each for each in found if each is not None] or [pod]
+def _placed(state: State, uids: Iterable[str]) -> Iterator[PodInfo]:
+    for uid in uids:
+        node = state.nodes.placed.get(uid)
+        if node is not None and (pod := node.pods.get(uid)) is not None:
+            yield pod
 
 
 def _rejection(attempt: Attempt, node: NodeInfo) -> Rejection | None:
@@ -366,6 +371,28 @@ def _rejection_now(attempt: Attempt, node: NodeInfo, kept: Collection[str]) -> R
     claims = [claim for claim in variant.claims if uid_of(claim) not in kept]
     short = bool(claims) and isinstance(devices.allocate(node, replace(variant, claims=claims)), Failure)
     return NO_DEVICES if short else None
+
+
+@contextmanager
+def without_lower(state: State, priority: int) -> Iterator[None]:
+    """The state as if all pods of lower priority were gone from the cluster, with the devices that only they use."""
+    gone = [
+        (node, pod) for node in state.nodes for pod in list(node.pods.values()) if priority_of(state, pod) < priority
+    ]
+    freed = _freed_claims(state, [pod for _, pod in gone])
+    for node, pod in gone:
+        node.remove(pod.uid)
+    for claim in freed:
+        state.allocated.remove_claim(uid_of(claim))
+    state.revision += 1  # what was found out before does not hold here, nor what is found out here afterwards
+    try:
+        yield
+    finally:
+        state.revision += 1
+        for claim in freed:
+            state.allocated.set_claim(claim)
+        for node, pod in gone:
+            node.add(pod)
 
 
 @contextmanager

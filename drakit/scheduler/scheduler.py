@@ -103,13 +103,14 @@ class Scheduler:
 
     def _attempt(self, waiting: Waiting) -> None:
         info = waiting.info
-        if self._cycle.tracker.gangs and info.group is not None and info.group in self.state.groups:
+        if self._cycle.tracker.gangs and info.group is not None:
             self._gangs.attempt(waiting, info.group)
             return
         outcome, attempt = self._cycle.decide(waiting)
         try:
             if isinstance(outcome, Placement):
                 self._cycle.assume(info, outcome)
+                self._cycle.came(info)
                 self._cycle.spawn(self._cycle.bind(waiting, outcome))
             elif isinstance(outcome, Diagnosis):
                 self._rejected(waiting, outcome, attempt)

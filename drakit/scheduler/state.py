@@ -18,6 +18,7 @@ from drakit.scheduler.claims import Claims, claim_name, is_groups
 from drakit.scheduler.evicting import EvictingTaints
 from drakit.scheduler.extended import ClassesByResource
 from drakit.scheduler.filters import StaticFits
+from drakit.scheduler.hierarchy import Hierarchy, Ref
 from drakit.scheduler.nodes import Nodes
 from drakit.scheduler.outcome import Diagnosis
 from drakit.scheduler.partitions import Partitions
@@ -71,9 +72,11 @@ class State:
     failures: dict[object, tuple[int, Diagnosis]] = field(default_factory=dict)  # by pod shape, at a revision
     last_node: str = ""  # where the last search stopped; the next starts behind it
     partitions: Partitions = field(default_factory=Partitions)
-    together: Callable[[PodInfo], tuple[str, ...]] = lambda info: (
-        info.uid,
-    )  # UIDs of those that go only with this pod
+    together: Callable[[PodInfo], tuple[Ref | None, tuple[str, ...]]] = lambda info: (
+        None,
+        (info.uid,),
+    )  # UIDs of those that go only with this pod, and the group that wants it
+    hierarchy: Hierarchy = field(init=False)
     claims: Claims = field(init=False)
     static: StaticFits = field(init=False)
     evicting: EvictingTaints = field(init=False)
@@ -81,6 +84,7 @@ class State:
     binding_conditions: bool = field(init=False)
 
     def __post_init__(self) -> None:
+        self.hierarchy = Hierarchy(self.groups, nested=self.gates.enabled("CompositePodGroup"))
         self.claims = Claims(self.allocated, self.partitions)
         self.static = StaticFits(self.nodes)
         self.evicting = EvictingTaints(self.inventory)

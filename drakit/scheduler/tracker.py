@@ -13,6 +13,7 @@ from typing import Any
 from lightkube.models.core_v1 import Namespace, Node, Pod
 from lightkube.models.policy_v1 import PodDisruptionBudget
 from lightkube.models.resource_v1 import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from lightkube.models.scheduling_v1alpha3 import CompositePodGroup
 from lightkube.models.scheduling_v1beta1 import PodGroup
 
 from drakit.api.errors import StatusError
@@ -21,6 +22,7 @@ from drakit.clock import Clock
 from drakit.scheduler import filters, groups, hints
 from drakit.scheduler.claims import ClaimLookupError, allocation_of, extended_owner, key_of
 from drakit.scheduler.extended import IMPLICIT_PREFIX
+from drakit.scheduler.hierarchy import Group, Ref, ref_of
 from drakit.scheduler.pods import DEFAULT_SCHEDULER, PodInfo, is_deleting, is_finished
 from drakit.scheduler.queue import SchedulingQueue, Waiting
 from drakit.scheduler.state import State, disruptions_allowed
@@ -40,7 +42,7 @@ class Tracker:
         watched: Callable[[], None],
     ) -> None:
         self.state, self.queue, self.clock, self.name = state, queue, clock, name
-        self.groups = groups.Groups(state.groups)
+        self.groups = groups.Groups(state.hierarchy)
         self.gangs = state.gates.enabled("GenericWorkload")
         self.assumed: set[str] = set()  # UIDs of pods placed in memory, until the server shows them bound
         self.binding: set[str] = set()  # those of them whose writes are under way
@@ -73,8 +75,10 @@ class Tracker:
         if not self.state.gates.enabled("DRADeviceTaintRules"):
             followed = [each for each in followed if each[0] is not DeviceTaintRule]
         if self.gangs:
-            group: Any = (PodGroup, self._group_set, lambda _, new: self._group_set(new), self._group_gone)
-            followed.insert(-1, group)
+            kinds = (PodGroup, CompositePodGroup) if self.state.hierarchy.nested else (PodGroup,)
+            for kind in kinds:
+                group: Any = (kind, self._group_set, lambda _, new: self._group_set(new), self._group_gone)
+                followed.insert(-1, group)
         for model, added, updated, deleted in followed:
             if not await self._is_served(client, model):
                 log.info("the server does not serve %s; going on without", model.__name__)
@@ -84,7 +88,11 @@ class Tracker:
             self._handlers.append(informer.add_handler(added, updated, deleted))
 
     async def _is_served(self, client: Client, model: Any) -> bool:
-        if model not in (DeviceTaintRule, PodGroup):  # older clusters have it in older versions only, or not at all
+        if model not in (
+            DeviceTaintRule,
+            PodGroup,
+            CompositePodGroup,
+        ):  # older clusters have it in older versions only, or not at all
             return True
         try:
             await client.list(model)
@@ -162,28 +170,36 @@ class Tracker:
                 self.queue.gate(waiting, str(error), error.keys)
 
     def _join(self, info: PodInfo) -> None:
-        if self.groups.join(info) and info.group is not None:  # later ones take the others along
-            self._wake_group(info.group)
+        if self.groups.join(info) and not self.groups.gate(info):  # later ones take the others along
+            self._wake_tree((False, info.group or ""))
 
-    def _wake_group(self, key: str) -> None:
-        """The group is complete, came or changed: its pods may be let go."""
-        now = self.clock.monotonic()
-        for uid in self.groups.members.get(key, {}):
+    def _wake_tree(self, ref: Ref) -> None:
+        """A group is complete, came or changed: its pods, and those of all groups with the same root, may be let go."""
+        root, now = self.state.hierarchy.root(ref), self.clock.monotonic()
+        for uid in list(self.groups.of_tree(root)) if root is not None else ():
             waiting = self.queue.get(uid)
             if waiting is not None and (waiting.gate or groups.PLUGIN in waiting.plugins):
                 self.queue.activate(waiting, now)
                 self.gate(waiting)
         self._wake()
 
-    def _group_set(self, group: PodGroup) -> None:
-        assert group.metadata is not None
-        key = f"{group.metadata.namespace}/{group.metadata.name}"
-        self.state.groups[key] = group
-        self._wake_group(key)
+    def _group_set(self, group: Group) -> None:
+        known = self.state.hierarchy.get(ref_of(group))
+        ref = self.state.hierarchy.set(group)
+        if known is None or known.spec != group.spec:  # what is told of it in its status concerns nobody
+            self.groups.changed(ref)
+            self._wake_tree(ref)
 
-    def _group_gone(self, group: PodGroup) -> None:
-        assert group.metadata is not None
-        self.state.groups.pop(f"{group.metadata.namespace}/{group.metadata.name}", None)
+    def _group_gone(self, group: Group) -> None:
+        """Pods below it are not tried until it is there again; the others of its tree may have to wait without them."""
+        hierarchy, ref = self.state.hierarchy, ref_of(group)
+        self.groups.changed(ref)
+        root = hierarchy.root(ref)
+        uids = list(self.groups.of_tree(root)) if root is not None else []
+        hierarchy.remove(group)
+        for uid in uids:
+            if (waiting := self.queue.get(uid)) is not None:
+                self.gate(waiting)
 
     def _pod_gone(self, pod: Pod) -> None:
         assert pod.metadata is not None
@@ -196,7 +212,7 @@ class Tracker:
         gated = waiting.gate if waiting is not None else ""
         self.queue.delete(uid)
         if waiting is not None and gated and self.gangs and waiting.info.group is not None:
-            self._wake_group(waiting.info.group)  # it kept the others waiting
+            self._wake_tree((False, waiting.info.group))  # it kept the others waiting
         self.withdraw(uid)
         if uid in self.binding:
             return  # the writes come to an end first, and clean up

@@ -98,7 +98,9 @@ def test_a_pod_that_has_its_node_after_all_keeps_its_claims_and_waits_for_none(
         made._cycle.binder._extended["pod-p"] = ("ns/extended", "uid")
         assert made.state.claims.pending
         await (
-            made._gangs._bind_gang("ns/g", [(waiting, placement)]) if group else made._cycle.bind(waiting, placement)
+            made._gangs._bind([(False, "ns/g")], [(waiting, placement)])
+            if group
+            else made._cycle.bind(waiting, placement)
         )
         assert not made.state.claims.pending
         assert not made._cycle.binder._extended
@@ -155,7 +157,7 @@ def test_a_claim_that_cannot_be_given_back_keeps_no_other(monkeypatch: pytest.Mo
         monkeypatch.setattr(made._cycle.binder, "landed_on", lands)
         monkeypatch.setattr(made._cycle.binder.writer, "deallocate", deallocate)
         first, second = claim("a"), claim("b")
-        await made._gangs._give_back("ns/g", [info("p")], [first, second], [])
+        await made._gangs._give_back((False, "ns/g"), [info("p")], [first, second], [])
         assert freed == [second]
 
     scheduler(test)
@@ -174,6 +176,7 @@ def test_the_search_for_a_gangs_victims_ends_with_the_first_pod_that_it_cannot_d
 
     async def test(made: Scheduler) -> None:
         made.state.groups["ns/g"] = pod_group("g", schedulingPolicy={"gang": {"minCount": 5}})
+        made.state.place(info("low", priority=-1), "here")
         for number in range(5):
             shown(made, f"p{number}", requests={"cpu": "9"}, schedulingGroup={"podGroupName": "g"})
         waiting = made.queue.pop()

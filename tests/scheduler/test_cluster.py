@@ -17,7 +17,7 @@ from drakit.api.errors import StatusError
 from drakit.api.gates import FeatureGates
 from drakit.cli.cluster import Cluster, Options
 from drakit.client import Client
-from drakit.scheduler.preemption import preempt
+from drakit.scheduler.preemption import ongoing, preempt
 
 pytestmark = pytest.mark.slow
 
@@ -273,13 +273,15 @@ def test_a_victim_that_could_not_be_deleted_is_tried_again(caplog: pytest.LogCap
 def test_a_bug_in_one_attempt_stops_nobody_else(grouped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever met it holds nothing, says so, and is tried again."""
     broken = [True]
+    name = "gangs.ongoing" if grouped else "scheduler.preempt"
+    sound = ongoing if grouped else preempt
 
     def fails(*args: Any) -> Any:
         if broken:
             raise KeyError("bug")
-        return preempt(*args)
+        return sound(*args)
 
-    monkeypatch.setattr(f"drakit.scheduler.{'gangs' if grouped else 'scheduler'}.preempt", fails)
+    monkeypatch.setattr(f"drakit.scheduler.{name}", fails)
 
     async def test(client: Client) -> None:
         await client.create(template("three", 3))

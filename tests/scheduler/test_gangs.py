@@ -169,7 +169,7 @@ def test_a_gang_that_lost_a_pod_says_so_and_holds_nothing() -> None:
 
         async def told() -> bool:
             return (await group_condition(client))[1].startswith(
-                "minCount (3) cannot be satisfied: 0 scheduled, 2 remaining"
+                "pod group is unschedulable, minCount (3) cannot be satisfied: 0 scheduled, 2 remaining"
             )
 
         await until(told, "the group's condition", seconds=5)
