@@ -15,26 +15,24 @@ from lightkube.models.scheduling_v1beta1 import PodGroup
 
 from drakit.api.errors import StatusError
 from drakit.api.times import timestamp
-from drakit.scheduler import groups, hierarchy, hints
+from drakit.scheduler import groups, hints
 from drakit.scheduler.claims import PLUGIN as DEVICES
 from drakit.scheduler.claims import allocation_of, key_of, uid_of
 from drakit.scheduler.cycle import Cycle
 from drakit.scheduler.decide import Placement
+from drakit.scheduler.group_preemption import preempt_for
 from drakit.scheduler.groups import UNSCHEDULABLE
 from drakit.scheduler.hierarchy import Group, Ref
 from drakit.scheduler.metrics import UNSCHEDULABLE as REJECTED
-from drakit.scheduler.nodes import Bits
 from drakit.scheduler.outcome import Diagnosis
 from drakit.scheduler.placements import Placements
 from drakit.scheduler.pods import PodInfo
-from drakit.scheduler.preemption import NEVER, Preemption, ongoing, preempt, priority_of, waits_for, without_lower
+from drakit.scheduler.preemption import waits_for
 from drakit.scheduler.queue import Waiting
 from drakit.scheduler.state import Promise
 from drakit.scheduler.tree import Part, Result
 
 log = logging.getLogger(__name__)
-
-Plans = list[tuple[PodInfo, Preemption]]
 
 
 class Gangs:
@@ -69,12 +67,18 @@ class Gangs:
                 self._cycle.failed(waiting, f"internal error: {error}")
 
     def _part(self, ref: Ref, gang: Sequence[Waiting]) -> Part:
+        by_group: dict[str | None, list[Waiting]] = {}
+        for waiting in gang:
+            by_group.setdefault(waiting.info.group, []).append(waiting)
+        return self._subtree(ref, by_group)
+
+    def _subtree(self, ref: Ref, gang: Mapping[str | None, list[Waiting]]) -> Part:
         tree = self.state.hierarchy
         made = Part(ref, tree.needed(ref), tree.topology(ref))
         if ref[0]:
-            made.children = [self._part(child, gang) for child in tree.children(ref)]
+            made.children = [self._subtree(child, gang) for child in tree.children(ref)]
             return made
-        made.waiting = [waiting for waiting in gang if waiting.info.group == ref[1]]
+        made.waiting = gang.get(ref[1], [])
         for uid in self._groups.members.get(ref[1], ()):
             if (node := self.state.nodes.placed.get(uid)) is not None:
                 made.there.append((node.pods[uid], node))
@@ -98,7 +102,7 @@ class Gangs:
         if result.error:
             self._failed(result)
         elif not result.ok:
-            self._give_up(root, result, promises, placements)
+            self._give_up(root, result, promises)
             return
         else:
             self._go(result, placements)
@@ -138,30 +142,33 @@ class Gangs:
 
     # -- no place
 
-    def _give_up(self, root: Group, result: Result, promises: Mapping[str, Promise], placements: Placements) -> None:
+    def _give_up(self, root: Group, result: Result, promises: Mapping[str, Promise]) -> None:
         """Nothing is assumed any more; with victims enough for the whole tree, wait for them."""
-        plans, refused = self._preempt(root, result, promises, placements)
-        if refused == groups.ONGOING:
+        self.metrics.preemption_attempts.inc()
+        plan = preempt_for(self._cycle, root, result, promises)
+        said = plan.refused
+        if said == groups.ONGOING:
             self.state.nominated.update(promises)
         else:
             self._promises_over(promises)
-            if not plans:
+            if not plan.victims:
                 self._release(result)
-        told_to_go = sum(self._cycle.go_ahead(info, plan, root) for info, plan in plans)
+        told_to_go = sum(self._cycle.go_ahead(info, found, root) for info, found in plan.victims)
+        for info, node in plan.seats:
+            self.state.nominate(info, node)  # kept for it until the others' victims have left
         advice = result.advice()
-        if plans:
-            refused = f"found a placement for podgroup, preempting {told_to_go} victims"
-            waiting_for = waits_for(
-                chain.from_iterable(plan.victims for _, plan in plans), result.part.ref[1].split("/")[0]
-            )
+        if plan.victims:
+            said = f"found a placement for podgroup, preempting {told_to_go} victims"
+            namespace = result.part.ref[1].split("/")[0]
+            waiting_for = waits_for(chain.from_iterable(found.victims for _, found in plan.victims), namespace)
             advice = f" [{waiting_for}]"
             for leaf in result.leaves():
                 for _, outcome, _ in leaf.left:
                     if isinstance(outcome, Diagnosis):
                         outcome.advice = waiting_for
-        waits = bool(plans) or refused == groups.ONGOING
-        silent = waits or refused == groups.NO_VICTIMS or result.part.ref[0] or self._follows_topology(result.part)
-        postfilter = f"{'' if silent else f'{groups.RELEASED}, '}pod group preemption: {refused}"
+        waits = bool(plan.victims) or said == groups.ONGOING
+        silent = waits or said == groups.NO_VICTIMS or result.part.ref[0] or self._follows_topology(result.part)
+        postfilter = f"{'' if silent else f'{groups.RELEASED}, '}pod group preemption: {said}"
         plugins = self._plugins(result)
         for leaf in result.leaves():
             summary = f"{leaf.message()}, {postfilter}"
@@ -251,80 +258,6 @@ class Gangs:
             self._releasing.discard(root)
             for info in gang:
                 self._cycle.again_later(info)
-
-    # -- preemption
-
-    def _preempt(
-        self, root: Group, result: Result, promises: Mapping[str, Promise], placements: Placements
-    ) -> tuple[Plans, str]:
-        """Who has to go for all that are missing, each with victims of its own; nobody, and why, when that is not enough."""
-        self.metrics.preemption_attempts.inc()
-        state, part, priority = self.state, result.part, hierarchy.priority_of(root)
-        infos = [waiting.info for leaf in part.leaves() for waiting in leaf.waiting]
-        if any(info.pod.spec and info.pod.spec.preemptionPolicy == "Never" for info in infos):
-            return [], NEVER
-        if any(ongoing(state, info, promises.get(info.uid)) for info in infos):
-            return [], groups.ONGOING
-        if not any(priority_of(state, pod) < priority for node in state.nodes for pod in node.pods.values()):
-            return [], groups.NO_VICTIMS
-        allowed: dict[Ref, Bits | None] = {leaf.ref: None for leaf in part.leaves()}
-        if part.constrained() and state.gates.enabled("TopologyAwareWorkloadScheduling"):
-            chosen = self._without_victims(part, priority)
-            if not chosen.ok:
-                return [], chosen.message()
-            allowed = {leaf.part.ref: leaf.within for leaf in chosen.leaves() if leaf.ok}
-        plans: Plans = []
-        fits = self._plan(part, allowed, plans, placements)
-        for info, _ in plans:
-            state.withdraw(info.uid)
-        placements.take_back(placements.assumed)
-        return (plans, "") if fits and plans else ([], result.message())
-
-    def _without_victims(self, part: Part, priority: int) -> Result:
-        """The domains to make room in: those that the groups would have if all pods of lower priority were gone."""
-        trial = Placements(self._cycle)
-        with without_lower(self.state, priority):
-            try:
-                found = trial.place(part)
-                if found.ok and not trial.assumed:
-                    found.ok, found.whole = False, True
-            finally:
-                trial.take_back(trial.assumed)
-        return found
-
-    def _plan(self, part: Part, allowed: Mapping[Ref, Bits | None], plans: Plans, placements: Placements) -> bool:
-        """Whether there is room for the part: as it is, or once the victims of its pods have left."""
-        planned, assumed = len(plans), len(placements.assumed)
-        done = len(part.there)
-        units: list[Part | Waiting] = [*part.children, *part.waiting]
-        for index, unit in enumerate(units, 1):
-            if isinstance(unit, Part):
-                done += self._plan(unit, allowed, plans, placements)
-            elif part.ref in allowed:
-                done += self._plan_pod(unit, allowed[part.ref], plans, placements)
-            if part.missing(done, len(units) - index):
-                break
-        if not part.missing(done, 0) and (part.ref[0] or part.ref in allowed):
-            return True
-        for info, _ in plans[planned:]:
-            self.state.withdraw(info.uid)
-        del plans[planned:]
-        placements.take_back(list(placements.assumed)[assumed:])
-        return False
-
-    def _plan_pod(self, waiting: Waiting, within: Bits | None, plans: Plans, placements: Placements) -> bool:
-        outcome, attempt = self._cycle.decide(waiting, within)
-        if isinstance(outcome, Placement):
-            placements.assume(waiting.info, outcome)
-            return True
-        if not isinstance(outcome, Diagnosis) or attempt is None:
-            return False
-        plan, _ = preempt(attempt, outcome)
-        if plan is None:
-            return False
-        self.state.nominate(waiting.info, plan.node, plan.claims, plan.holds)  # the next counts with it
-        plans.append((waiting.info, plan))
-        return True
 
     # -- binding
 

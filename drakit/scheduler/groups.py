@@ -8,6 +8,7 @@ earlier attempts wrote too. A group with the basic policy is a gang that one pod
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from lightkube.models.scheduling_v1beta1 import PodGroup
@@ -119,11 +120,11 @@ class Groups:
         return "waiting for minCount pods from a gang to appear in scheduling queue"
 
     def _is_ready(self, ref: Ref) -> bool:
-        if ref[0]:
-            ready = sum(1 for child in self.hierarchy.children(ref) if self._is_ready(child))
-        else:
-            ready = len(self.members.get(ref[1], ()))
-        return ready >= self.hierarchy.needed(ref)
+        needed = self.hierarchy.needed(ref)
+        if not ref[0]:
+            return len(self.members.get(ref[1], ())) >= needed
+        ready = (child for child in self.hierarchy.children(ref) if self._is_ready(child))
+        return sum(1 for _ in islice(ready, needed)) >= needed
 
 
 def condition_patch(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Protocol
 
 from drakit.scheduler.decide import Attempt, Placement
@@ -38,6 +39,9 @@ class Domain:
             if offered := node.allocatable.get(name, 0):
                 self.requested[index] += taken
                 self.allocatable[index] += offered
+
+    def size(self) -> int:
+        return (self.bits or 0).bit_count()
 
     def fullness(self, pods: Iterable[PodInfo]) -> int:
         """NodeResourcesFit's score for the placement with these pods on it: MostAllocated, 0 to 100."""
@@ -82,7 +86,7 @@ class Placements:
             return Result(part, within, reasons=(NO_DOMAINS,), untried=part.waiting)
         tried: list[tuple[Domain, Result]] = []
         roomy = [domain for domain in domains if len(domains) == 1 or self._has_room(part, domain)]
-        for domain in roomy or domains[:1]:
+        for domain in roomy or [max(domains, key=Domain.size)]:  # somebody has to be told why
             result = self._run(part, domain.bits)
             if result.error:
                 return result
@@ -126,7 +130,8 @@ class Placements:
         if domain.bits is None:
             return True
         if part.ref[0]:
-            return sum(self._has_room(child, domain) for child in part.children) >= part.need
+            roomy = (child for child in part.children if self._has_room(child, domain))
+            return sum(1 for _ in islice(roomy, part.need)) >= part.need
         missing = part.need - len(part.there)
         if missing <= 0:
             return True

@@ -172,16 +172,17 @@ def test_the_search_for_a_gangs_victims_ends_with_the_first_pod_that_it_cannot_d
         asked.append(attempt.info.name)
         return None, ""
 
-    monkeypatch.setattr("drakit.scheduler.gangs.preempt", nobody)
+    monkeypatch.setattr("drakit.scheduler.group_preemption.preempt", nobody)
 
     async def test(made: Scheduler) -> None:
-        made.state.groups["ns/g"] = pod_group("g", schedulingPolicy={"gang": {"minCount": 5}})
-        made.state.place(info("low", priority=-1), "here")
-        for number in range(5):
-            shown(made, f"p{number}", requests={"cpu": "9"}, schedulingGroup={"podGroupName": "g"})
+        made.state.groups["ns/g"] = pod_group("g", schedulingPolicy={"gang": {"minCount": 2}})
+        for name in ("here", "there"):
+            made.state.place(info(f"low-{name}", priority=-1, requests={"cpu": "3"}), name)
+        for number in range(2):
+            shown(made, f"p{number}", requests={"cpu": "3"}, schedulingGroup={"podGroupName": "g"})
         waiting = made.queue.pop()
         assert waiting is not None
         made._attempt(waiting)
-        assert asked == ["p0"]
+        assert asked == ["p0", "p0"]  # in all of its domain, then on the node that it would have
 
     scheduler(test, GANGS)

@@ -273,7 +273,7 @@ def test_a_victim_that_could_not_be_deleted_is_tried_again(caplog: pytest.LogCap
 def test_a_bug_in_one_attempt_stops_nobody_else(grouped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever met it holds nothing, says so, and is tried again."""
     broken = [True]
-    name = "gangs.ongoing" if grouped else "scheduler.preempt"
+    name = "group_preemption.ongoing" if grouped else "scheduler.preempt"
     sound = ongoing if grouped else preempt
 
     def fails(*args: Any) -> Any:
