@@ -133,8 +133,6 @@ class Placements:
             roomy = (child for child in part.children if self._has_room(child, domain))
             return sum(1 for _ in islice(roomy, part.need)) >= part.need
         missing = part.need - len(part.there)
-        if missing <= 0:
-            return True
         if part.ref not in self._rooms:
             self._rooms[part.ref] = Room(self._ground.state, [waiting.info for waiting in part.waiting])
         return self._rooms[part.ref].of(domain.bits, missing) >= missing

@@ -270,6 +270,20 @@ def test_rings_of_parents_and_trees_that_are_too_deep_are_never_tried(parents: l
     composed(test)
 
 
+def test_branches_that_are_too_deep_are_no_part_of_their_tree() -> None:
+    def test(world: World) -> None:
+        world.node("n", cpu="20", rack="r")
+        for name, parent in (("root", ""), ("a", "root"), ("b", "a"), ("c", "b")):
+            world.composite(name, parent=parent)
+        world.group("right", 1, parent="b")
+        world.group("deep", 1, parent="c")
+        members(world, "right", "1")
+        members(world, "deep", "1")
+        assert nodes(world.place("right")) == {"right-0": "n"}
+
+    composed(test)
+
+
 def test_pods_of_a_tree_are_looked_at_when_they_come_and_when_it_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     def test(world: World) -> None:
         asked = []

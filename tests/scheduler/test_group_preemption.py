@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from drakit.scheduler.group_preemption import Plan, preempt_for
+from drakit.scheduler.outcome import Diagnosis
 from drakit.scheduler.placements import Placements
 from tests.scheduler import builders
 from tests.scheduler.test_topology import NESTED, TOPOLOGY, World, decided
@@ -107,6 +108,26 @@ def test_where_few_victims_do_not_work_out_the_pods_get_the_nodes_of_the_trial()
         plan = planned(world, "g")
         assert victims(plan) == {"low-x", "low-y"}
         assert {info.name: found.node for info, found in plan.victims} == {"p0": "x", "p1": "y"}
+
+    decided(test)
+
+
+def test_what_was_found_out_with_everyone_there_is_not_told_when_they_are_thought_away() -> None:
+    """A pod of the same shape was refused a moment ago; no constraint makes the group's attempt differ from its."""
+
+    def test(world: World) -> None:
+        world.node("r1z1-a")
+        world.pod("low", node="r1z1-a", cpu="2", priority=LOW)
+        world.group("g", 1)
+        world.pod("p0", "g")
+        world.pod("alone")
+        alone = world.made.queue.take("pod-alone")
+        assert alone is not None
+        diagnosis, attempt = world.made._cycle.decide(alone)
+        assert attempt is not None
+        assert isinstance(diagnosis, Diagnosis)
+        world.made.state.remember_failure(attempt.key, diagnosis)
+        assert victims(planned(world, "g")) == {"low"}
 
     decided(test)
 

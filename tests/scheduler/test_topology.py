@@ -6,18 +6,22 @@ Most cases are those of Kubernetes' own tests (test/integration/scheduler/podgro
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from lightkube.models.scheduling_v1alpha3 import CompositePodGroup
 
 from drakit.api.gates import FeatureGates
 from drakit.api.typed import from_plain
+from drakit.client import Client, Informers
+from drakit.client.transport import Request, Response
+from drakit.clock import VirtualClock
 from drakit.scheduler import Scheduler
+from drakit.scheduler.decide import Placement
+from drakit.scheduler.outcome import Diagnosis
 from drakit.scheduler.placements import Placements
 from drakit.scheduler.tree import Part, Result
 from tests.scheduler import builders
-from tests.scheduler.test_binding import scheduler
 
 TOPOLOGY = FeatureGates.parse("GenericWorkload=true,TopologyAwareWorkloadScheduling=true")
 NESTED = FeatureGates.parse("GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true")
@@ -28,8 +32,6 @@ class World:
 
     def __init__(self, made: Scheduler) -> None:
         self.made, self.tracker = made, made._cycle.tracker
-        for name in ("here", "there"):
-            made.state.remove_node(name)
 
     def node(self, name: str, cpu: str = "2", **labels: str) -> None:
         """Named after its rack and zone, `r1z1-a`, unless labels say otherwise."""
@@ -91,11 +93,21 @@ def racks(result: Result) -> set[str]:
     return {node.partition("-")[0] for node in nodes(result).values()}
 
 
-def decided(test: Callable[[World], None], gates: FeatureGates = TOPOLOGY) -> None:
-    async def main(made: Scheduler) -> None:
-        test(World(made))
+class NoServer:
+    """Decisions neither read from a server nor write to one."""
 
-    scheduler(main, gates)
+    async def request(self, request: Request) -> Response:
+        raise AssertionError(request)
+
+    def watch(self, request: Request) -> NoReturn:
+        raise AssertionError(request)
+
+    async def close(self) -> None: ...
+
+
+def decided(test: Callable[[World], None], gates: FeatureGates = TOPOLOGY) -> None:
+    client = Client(NoServer())
+    test(World(Scheduler(client, Informers(client), clock=VirtualClock(), gates=gates)))
 
 
 @pytest.mark.parametrize(
@@ -216,6 +228,50 @@ def test_of_many_domains_that_would_do_one_is_tried(monkeypatch: pytest.MonkeyPa
             world.pod(f"p{index}", "g")
         assert set(nodes(world.place("g")).values()) == {"n31"}
         assert len(asked) == 4
+
+    decided(test)
+
+
+@pytest.mark.parametrize("extended", [False, True], ids=["shared-claim", "extended-resource"])
+def test_room_is_not_denied_where_pods_need_less_than_it_seems(extended: bool) -> None:
+    """One device serves all who share its claim; a resource that a node does not offer may come as devices. The other rack is emptier."""
+
+    def test(world: World) -> None:
+        world.node("r1z1-a", cpu="4")
+        world.gpus("r1z1-a", 3 if extended else 1)
+        world.tracker._node_set(builders.node("n", labels={"rack": "r2"}, cpu="16", example_com__gpu="3"))
+        world.gpus("n", 3)
+        world.tracker._class_set(builders.device_class(resource="example.com/gpu"))
+        world.tracker._claim_set(None, builders.claim("shared"))
+        world.group("g", 3, key="rack")
+        for index in range(3):
+            if extended:
+                container = {"name": "c", "image": "i", "resources": {"requests": {"example.com/gpu": "1"}}}
+                world.pod(f"p{index}", "g", containers=[container])
+            else:
+                world.pod(f"p{index}", "g", claims={"d": "shared"})
+        assert set(nodes(world.place("g")).values()) == {"r1z1-a"}
+
+    decided(test)
+
+
+def test_what_a_pod_was_told_of_all_nodes_is_not_told_to_one_of_a_group_that_has_some() -> None:
+    def test(world: World) -> None:
+        for name in ("r1z1-a", "r2z1-a"):
+            world.node(name)
+        world.pod("alone", cpu="3")
+        alone = world.made.queue.take("pod-alone")
+        assert alone is not None
+        world.made._cycle.assume(alone.info, Placement("r2z1-a"))
+        world.group("g", 1, key="rack")
+        world.pod("p0", "g", cpu="3")
+        diagnosis, attempt = world.made._cycle.decide(alone)
+        assert attempt is not None
+        assert isinstance(diagnosis, Diagnosis)
+        world.made.state.remember_failure(attempt.key, diagnosis)
+        _, outcome, _ = world.place("g").left[0]
+        assert not isinstance(outcome, str)
+        assert outcome.total_nodes == 1
 
     decided(test)
 
