@@ -197,7 +197,7 @@ class _Demand:
         if bad or layout.per_device or (layout.consuming and self.features.PartitionableDevices):
             self.exact = False
         if self.features.DeviceTaints and layout.tainted:
-            good &= ~untolerated(layout, self.tolerations)
+            good &= ~untolerated(layout, self.tolerations, good)
         if layout.skipping and not skips:
             good &= ~layout.skipping
         if not self.features.PartitionableDevices:

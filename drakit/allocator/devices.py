@@ -11,7 +11,7 @@ import copy
 import dataclasses
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -138,10 +138,10 @@ class Traits:
     binding_failure_conditions: tuple[str, ...] | None = None
     binds_to_node: bool = False
     placement: Placement | None = None  # its own, for slices with perDeviceNodeSelection
+    blocking_taints: tuple[Taint, ...] = field(init=False)  # made once: decisions ask for each device
 
-    @property
-    def blocking_taints(self) -> tuple[Taint, ...]:
-        return tuple(taint for taint in self.taints if taint.blocks)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "blocking_taints", tuple(taint for taint in self.taints if taint.blocks))
 
     @property
     def uses_groups(self) -> bool:

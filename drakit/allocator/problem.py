@@ -322,7 +322,7 @@ class Problem:
             matching &= good
             matching &= ~self.exhausted(alternative.capacity, matching & self.shared)
         alternative.hazards = faulty
-        alternative.mask = matching & ~self.barred(alternative)
+        alternative.mask = matching & ~self.barred(alternative, matching)
 
     def capacity_masks(self, rule: CapacityRule) -> tuple[int, int]:
         good = bad = 0
@@ -345,15 +345,16 @@ class Problem:
                 mask |= low
         return mask
 
-    def barred(self, alternative: Alternative) -> int:
-        """Devices that node operations, counters, compatibility groups or taints keep from this request for good."""
+    def barred(self, alternative: Alternative, among: int) -> int:
+        """Devices, of those asked about, that node operations, counters, compatibility groups or taints keep from this request
+        for good."""
         mask = 0
         for offset, pool in self.view.parts():
             layout = pool.layout
             if layout.skipping and not self.skips_node_operations:
                 mask |= layout.skipping << offset
             if layout.tainted and self.features.DeviceTaints:
-                mask |= untolerated(layout, alternative.tolerations) << offset
+                mask |= untolerated(layout, alternative.tolerations, among >> offset) << offset
         if self._consuming:
             if not self.features.PartitionableDevices:
                 mask |= self._consuming
@@ -391,7 +392,7 @@ class Problem:
             matching &= good
         alternative.devices = list(bits(matching))
         alternative.count = len(alternative.devices)
-        alternative.usable = matching & ~self.barred(alternative)
+        alternative.usable = matching & ~self.barred(alternative, matching)
         if not alternative.admin:
             alternative.usable &= ~self.dedicated
         alternative.mask = alternative.usable

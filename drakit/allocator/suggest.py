@@ -1,7 +1,8 @@
 """What would make the claims fit: candidate changes, each tried before it is offered.
 
 Single changes first, the least intrusive kinds before the others. When none suffices, everything is relaxed at once and
-then taken back piece by piece, which leaves a smallest combination. The number of tries is bounded.
+then taken back piece by piece, which leaves a smallest combination. The number of tries is bounded, and smaller the more devices each
+has to look at.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from drakit.allocator.taints import taints_in_the_way
 __all__ = ["Suggester"]
 
 _TRIES = 300
+_DEVICES = 1000  # in reach of the node: as many again cost a try as much again
 _PER_TRY = Budget(steps=20_000)
 _MOST = 8
 _PLACES = 12
@@ -43,7 +45,7 @@ class Suggester:
         return self._solve(changes) is not None
 
     def _solve(self, changes: Sequence[Change]) -> tuple[Problem, Search] | None:
-        self._tries += 1
+        self._tries += 1 + self._problem.view.size // _DEVICES
         if self._tries > _TRIES:
             return None
         problem = self._problem

@@ -29,9 +29,10 @@ def taints_in_the_way(device: Traits, tolerations: Sequence[DeviceToleration]) -
     )
 
 
-def untolerated(layout: Layout, tolerations: Sequence[DeviceToleration]) -> int:
-    """Mask of the devices whose taints keep this request away."""
-    mask, bits = 0, layout.tainted
+def untolerated(layout: Layout, tolerations: Sequence[DeviceToleration], among: int) -> int:
+    """Mask of the devices, of those asked about, whose taints keep this request away. A cluster may be full of tainted devices that
+    nobody here wants."""
+    mask, bits = 0, layout.tainted & among
     while bits:
         low = bits & -bits
         bits ^= low

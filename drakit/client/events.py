@@ -120,6 +120,7 @@ class EventRecorder:
     def event(self, obj: Any, type: str, reason: str, message: str, *, action: str = "", related: Any = None) -> None:
         """Tell something about an object (typed, plain, or an ObjectReference made by `reference_to`)."""
         reference = obj if isinstance(obj, dict) and "metadata" not in obj else reference_to(obj)
+        message = message[:_NOTE_LIMIT]  # before it is remembered: thousands are
         if self._api == "events":
             self._tell_series(reference, type, reason, message, action, related)
         else:
@@ -182,7 +183,7 @@ class EventRecorder:
         namespace, name = self._named(reference)
         body = {
             "apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": name, "namespace": namespace},
-            "regarding": reference, "reason": reason, "note": message[:_NOTE_LIMIT], "type": type, "action": action or reason,
+            "regarding": reference, "reason": reason, "note": message, "type": type, "action": action or reason,
             "eventTime": stamp, "reportingController": self.component, "reportingInstance": self._instance,
         }  # fmt: skip
         if other is not None:
