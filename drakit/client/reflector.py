@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import Protocol
 
 from drakit.api.errors import StatusError
@@ -27,7 +28,8 @@ log = logging.getLogger(__name__)
 
 _FIRST_BACKOFF = 0.05
 _LAST_BACKOFF = 30.0
-_EVENTS_PER_TURN = 256  # handle at most so many before letting others run
+_EVENTS_PER_TURN = 256  # handle at most so many before letting others run,
+_TURN = 0.005  # or events for so many seconds: a rule about all devices takes some milliseconds
 _LATENCY = 1.0  # seconds that an event may take on an open watch
 
 
@@ -177,7 +179,7 @@ class Reflector:
             fields=self._fields,
             bookmarks=True,
         )
-        handled = 0
+        handled, spent = 0, 0.0
         self._watching_since = self._clock.monotonic()
         try:
             async for kind, obj in stream:
@@ -185,13 +187,16 @@ class Reflector:
                 self._seen = number = int(version)
                 if not handled:
                     self._outage.over()
+                began = time.perf_counter()
                 if kind == "ADDED" or kind == "MODIFIED":
                     self._apply(obj, number)
                 elif kind == "DELETED":
                     self._deleted(obj, number)
                 handled += 1
-                if handled % _EVENTS_PER_TURN == 0:
+                spent += time.perf_counter() - began
+                if spent > _TURN or handled % _EVENTS_PER_TURN == 0:
                     await asyncio.sleep(0)
+                    spent = 0.0
         finally:
             self._watching_since = None
             await stream.aclose()

@@ -1,11 +1,12 @@
 import asyncio
 from collections.abc import Awaitable, Callable
+from itertools import count, pairwise
 
 import pytest
 from lightkube.models.core_v1 import ConfigMap, Event
 
 from drakit.api.errors import StatusError
-from drakit.client import Client, Informer, Informers, Plain
+from drakit.client import Client, Informer, Informers, Plain, reflector
 from drakit.clock import VirtualClock
 from tests.client.fake import FakeTransport
 
@@ -347,5 +348,22 @@ def test_a_server_that_comes_back_is_not_made_to_wait() -> None:
             await w.clock.advance(1)
             await w.turn()
         assert w.told == [("add", "new")]
+
+    story(body)
+
+
+def test_events_that_take_long_to_handle_let_others_run_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = count()
+    monkeypatch.setattr(reflector.time, "perf_counter", lambda: float(next(seconds)))
+
+    async def body(w: Watched) -> None:
+        await w.start()
+        known: list[int] = []
+        for number in range(50):
+            w.transport.watches.put_nowait(("ADDED", w.transport.put(f"n{number}")))
+        while not known or known[-1] < 50:
+            await asyncio.sleep(0)
+            known.append(len(w.informer.keys()))
+        assert max(after - before for before, after in pairwise([0, *known])) == 1
 
     story(body)
