@@ -16,14 +16,17 @@ LOW, HIGH = -1, 1
 
 
 def planned(world: World, group: str) -> Plan:
-    """Nothing is left behind in the state by it."""
+    """As every attempt plans: what was promised to the pods is withdrawn first. Nothing is left behind in the state by it."""
+    promises = dict(world.made.state.nominated)
+    for uid in promises:
+        world.made.state.withdraw(uid)
     made, part = world.made, world.part(group)
     result = Placements(made._cycle).place(part)
     assert not result.ok or not list(result.assumed())
     before = shown(world)
     root = made.state.hierarchy.get(part.ref)
     assert root is not None
-    plan = preempt_for(made._cycle, root, result, {})
+    plan = preempt_for(made._cycle, root, result, promises)
     assert shown(world) == before
     assert not made.state.nominated
     return plan
@@ -213,12 +216,7 @@ def test_a_group_whose_victims_are_leaving_waits_for_them(condition: bool) -> No
         world.tracker._pod_set(None, leaving)
         world.group("g", 1, key="rack")
         world.pod("p0", "g", status={"nominatedNodeName": "r1z1-a"})
-        plan = planned_as_nominated(world)
+        plan = planned(world, "g")
         assert (plan.refused == "ongoing preemption on nominated nodes") is condition
 
     decided(test, TOPOLOGY)
-
-
-def planned_as_nominated(world: World) -> Plan:
-    world.made.state.withdraw("pod-p0")  # as every attempt does first
-    return planned(world, "g")
