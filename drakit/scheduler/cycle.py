@@ -75,13 +75,13 @@ class Cycle:
         return len(self.tasks) - self.binder.awaiting < BINDINGS
 
     def decide(
-        self, waiting: Waiting, within: Bits | None = None
+        self, waiting: Waiting, within: Bits | None = None, *, quiet: bool = False
     ) -> tuple[Placement | Diagnosis | str, Attempt | None]:
         """As `decide`; a text when the attempt ended in an error."""
         info = waiting.info
         waiting.began = self.clock.monotonic()
         try:
-            return decide(self.state, info, self.clock.now(), self._new_uid, within)
+            return decide(self.state, info, self.clock.now(), self._new_uid, within, quiet=quiet)
         except SchedulingError as error:
             return str(error), None
         except Exception as error:  # a bug or an object we cannot read must not stop the other pods

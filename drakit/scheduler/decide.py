@@ -209,17 +209,24 @@ def promises_held(state: State, info: PodInfo) -> Iterator[None]:
 
 
 def decide(
-    state: State, info: PodInfo, now: datetime, new_uid: Callable[[], str], within: Bits | None = None
+    state: State,
+    info: PodInfo,
+    now: datetime,
+    new_uid: Callable[[], str],
+    within: Bits | None = None,
+    *,
+    quiet: bool = False,
 ) -> tuple[Placement | Diagnosis, Attempt | None]:
-    """SchedulingError when the attempt failed rather than found nothing."""
+    """SchedulingError when the attempt failed rather than found nothing. `within`: on these nodes only; `quiet`: nobody will ask
+    why there was no place."""
     if not state.nominated:
-        return _decide(state, info, now, new_uid, within)
+        return _decide(state, info, now, new_uid, within, quiet=quiet)
     with promises_held(state, info):
-        return _decide(state, info, now, new_uid, within)
+        return _decide(state, info, now, new_uid, within, quiet=quiet)
 
 
 def _decide(
-    state: State, info: PodInfo, now: datetime, new_uid: Callable[[], str], within: Bits | None
+    state: State, info: PodInfo, now: datetime, new_uid: Callable[[], str], within: Bits | None, *, quiet: bool
 ) -> tuple[Placement | Diagnosis, Attempt | None]:
     nodes = _there(state, within).bit_count()
     try:
@@ -228,12 +235,13 @@ def _decide(
         return Diagnosis(nodes, prefilter=rejected.rejection), None
     if (kept := _kept_for_another(attempt)) is not None:
         return Diagnosis(nodes, prefilter=kept), None
-    if within is None and (known := state.known_failure(attempt.key)) is not None:
+    known = state.known_failure(attempt.key if within is None else (attempt.key, within, quiet))
+    if known is not None:
         return known.retold(attempt.devices.names), None
     placement = _search(attempt) or _search_for_a_time(attempt)
     if placement is not None:
         return placement, attempt
-    return diagnose(attempt), attempt
+    return Diagnosis(nodes, claims=attempt.devices.names) if quiet else diagnose(attempt), attempt
 
 
 def _kept_for_another(attempt: Attempt) -> Rejection | None:

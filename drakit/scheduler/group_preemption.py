@@ -57,7 +57,7 @@ def preempt_for(cycle: Cycle, root: Group, result: Result, promises: Mapping[str
 
 
 def _without_victims(cycle: Cycle, part: Part, priority: int) -> Result:
-    trial = Placements(cycle)
+    trial = Placements(cycle, quiet=True)
     with without_lower(cycle.state, priority):
         try:
             found = trial.place(part)
@@ -72,6 +72,7 @@ class _Search:
     def __init__(self, cycle: Cycle, *, on_its_node: bool) -> None:
         self._cycle, self._state, self._on_its_node = cycle, cycle.state, on_its_node
         self._placements = Placements(cycle)
+        self._state.revision += 1  # what is remembered of failures comes without the means to look for victims
         self.plan = Plan()
 
     def run(self, chosen: Result) -> Plan:

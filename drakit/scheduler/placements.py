@@ -60,17 +60,19 @@ class Ground(Protocol):
     state: State
 
     def decide(
-        self, waiting: Waiting, within: Bits | None = None
+        self, waiting: Waiting, within: Bits | None = None, *, quiet: bool = False
     ) -> tuple[Placement | Diagnosis | str, Attempt | None]: ...
     def assume(self, info: PodInfo, placement: Placement) -> None: ...
     def take_back(self, info: PodInfo, placement: Placement) -> None: ...
 
 
 class Placements:
-    """One attempt: `place` the root. What its result has `assumed` is assumed in the state, nothing else."""
+    """One attempt: `place` the root. What its result has `assumed` is assumed in the state, nothing else. `quiet`: why single pods
+    have no place does not matter."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: Ground, *, quiet: bool = False) -> None:
         self._ground = ground
+        self._quiet = quiet
         self._topology_aware = ground.state.gates.enabled("TopologyAwareWorkloadScheduling")
         self._rooms: dict[Ref, Room] = {}
         self.assumed: dict[str, tuple[PodInfo, Placement]] = {}  # by UID
@@ -84,20 +86,31 @@ class Placements:
             return Result(part, within, error=str(error), untried=part.waiting)
         if not domains:
             return Result(part, within, reasons=(NO_DOMAINS,), untried=part.waiting)
+        if len(domains) == 1:
+            return _told(self._run(part, domains[0].bits), 1)
+        state, quiet = self._ground.state, self._quiet
+        first = state.last_node
         tried: list[tuple[Domain, Result]] = []
-        roomy = [domain for domain in domains if len(domains) == 1 or self._has_room(part, domain)]
+        roomy = [domain for domain in domains if self._has_room(part, domain)]
         for domain in roomy or [max(domains, key=Domain.size)]:  # somebody has to be told why
-            result = self._run(part, domain.bits)
+            state.last_node, self._quiet = first, True
+            try:
+                result = self._run(part, domain.bits)
+            finally:
+                self._quiet = quiet
             if result.error:
                 return result
             self._take_back(result)
             tried.append((domain, result))
-            if result.complete() or sum(each.ok for _, each in tried) >= self._ground.state.policy.sample:
+            if result.complete() or sum(each.ok for _, each in tried) >= state.policy.sample:
                 break
-        best = _best(part, tried, len(domains))
-        for waiting, placement in best.assumed():
-            self.assume(waiting.info, placement)
-        return best
+        best = _best(part, tried)
+        if best.complete():
+            for waiting, placement in best.assumed():
+                self.assume(waiting.info, placement)
+            return best
+        state.last_node = first  # the same once more, for what is told of those that are left
+        return _told(self._run(part, best.within), len(domains))
 
     def assume(self, info: PodInfo, placement: Placement) -> None:
         self.assumed[info.uid] = info, placement
@@ -148,12 +161,15 @@ class Placements:
             result.reasons, result.whole, result.untried = (text,), True, part.waiting
             return result
         for index, waiting in enumerate(part.waiting, 1):
-            outcome, attempt = self._ground.decide(waiting, within)
+            outcome, attempt = self._ground.decide(waiting, within, quiet=self._quiet)
             if isinstance(outcome, Placement):
                 self.assume(waiting.info, outcome)
                 result.placed.append((waiting, outcome))
             else:
                 result.left.append((waiting, outcome, attempt))
+                if attempt is not None and within is not None and isinstance(outcome, Diagnosis):
+                    # Those like it, on the same nodes, are told the same until something is placed.
+                    self._ground.state.remember_failure((attempt.key, within, self._quiet), outcome)
             if text := part.missing(there + len(result.placed), len(part.waiting) - index):
                 result.reasons, result.untried = (text,), part.waiting[index:]
                 self.take_back(placed.info.uid for placed, _ in result.placed)
@@ -203,13 +219,17 @@ def _domain_of(pods: Iterable[tuple[PodInfo, NodeInfo]], label: str) -> str | No
     return found
 
 
-def _best(part: Part, tried: Sequence[tuple[Domain, Result]], count: int) -> Result:
+def _told(result: Result, domains: int) -> Result:
+    if not (result.ok or result.error):
+        text = f"0/{domains} placements are available, first placement status: {result.cause()}"
+        result.reasons, result.whole = (text,), True
+    return result
+
+
+def _best(part: Part, tried: Sequence[tuple[Domain, Result]]) -> Result:
     found = [(domain, result) for domain, result in tried if result.ok]
     if not found:
-        told = max((result for _, result in tried), key=Result.size)  # any, upstream; here what came nearest
-        text = f"0/{count} placements are available, first placement status: {told.cause()}"
-        told.reasons, told.whole = (text,), True
-        return told
+        return max((result for _, result in tried), key=Result.size)  # any, upstream; here what came nearest
     there = sum(len(leaf.there) for leaf in part.leaves())
     pods = [[waiting.info for waiting, _ in result.assumed()] for _, result in found]
     most = max(1, *(there + len(each) for each in pods))

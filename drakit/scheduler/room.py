@@ -65,10 +65,12 @@ class _Kind:
             offered = allocatable.get(name, 0)
             if offered or name not in self._by_devices:
                 fits = min(fits, (offered - requested.get(name, 0)) // value)
-        fits = max(fits, 0)
-        while self._claims and fits and not self._devices_for(fits) >> node.slot & 1:
-            fits -= 1
-        return fits
+        if not self._claims:
+            return max(fits, 0)
+        found = 0
+        while found < fits and self._devices_for(found + 1) >> node.slot & 1:
+            found += 1
+        return found
 
     def _devices_for(self, pods: int) -> Bits:
         """Nodes that may have the devices for so many pods; a superset."""

@@ -17,9 +17,11 @@ from drakit.client import Client, Informers
 from drakit.client.transport import Request, Response
 from drakit.clock import VirtualClock
 from drakit.scheduler import Scheduler
-from drakit.scheduler.decide import Placement
+from drakit.scheduler.decide import Placement, diagnose
+from drakit.scheduler.decide import _search as search
 from drakit.scheduler.outcome import Diagnosis
 from drakit.scheduler.placements import Placements
+from drakit.scheduler.queue import Waiting
 from drakit.scheduler.tree import Part, Result
 from tests.scheduler import builders
 
@@ -184,14 +186,23 @@ def test_a_claim_that_is_allocated_leaves_only_its_domain() -> None:
     decided(test)
 
 
+def counted(world: World, monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
+    """Nodes on which decisions are made, one by one."""
+    asked: list[int | None] = []
+    decide = world.made._cycle.decide
+
+    def count(waiting: Waiting, within: int | None = None, **more: Any) -> Any:
+        asked.append(within)
+        return decide(waiting, within, **more)
+
+    monkeypatch.setattr(world.made._cycle, "decide", count)
+    return asked
+
+
 @pytest.mark.parametrize("scarce", ["cpu", "slots", "devices"])
 def test_a_domain_that_is_too_small_is_not_tried(scarce: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def test(world: World) -> None:
-        tried: list[int | None] = []
-        decide = world.made._cycle.decide
-        monkeypatch.setattr(
-            world.made._cycle, "decide", lambda waiting, within: (tried.append(within), decide(waiting, within))[1]
-        )
+        tried = counted(world, monkeypatch)
         for rack in range(20):
             size = 8 if rack == 13 else 3
             offered = {"cpu": str(size)} if scarce == "cpu" else {"cpu": "64"}
@@ -213,13 +224,47 @@ def test_a_domain_that_is_too_small_is_not_tried(scarce: str, monkeypatch: pytes
     decided(test)
 
 
+def test_where_every_domain_is_too_small_only_one_is_asked_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def test(world: World) -> None:
+        asked = counted(world, monkeypatch)
+        for rack in range(20):
+            world.node(f"n{rack}", rack=str(rack))
+        world.group("g", 3, key="rack")
+        for index in range(3):
+            world.pod(f"p{index}", "g")
+        message = world.place("g").message()
+        assert message.startswith("pod group is unschedulable, 0/20 placements are available, ")
+        assert len(set(asked)) == 1
+
+    decided(test)
+
+
+def test_pods_that_are_alike_are_refused_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reasons are sought once for those that are left over, and only on the nodes that are chosen."""
+    searched = []
+    monkeypatch.setattr("drakit.scheduler.decide._search", lambda a: (searched.append(a.within), search(a))[1])
+    monkeypatch.setattr("drakit.scheduler.decide.diagnose", lambda a: (told.append(a.within), diagnose(a))[1])
+    told: list[int | None] = []
+
+    def test(world: World) -> None:
+        for rack in range(10):
+            world.node(f"n{rack}", rack=str(rack))
+        world.group("g", 0, key="rack")
+        for index in range(50):
+            world.pod(f"p{index}", "g")
+        result = world.place("g")
+        assert len(nodes(result)) == 2
+        assert {waiting.info.name for waiting, _, _ in result.left} == {f"p{index}" for index in range(2, 50)}
+        assert len({outcome.message() for _, outcome, _ in result.left if not isinstance(outcome, str)}) == 1
+        assert len(searched) == (10 + 1) * (2 + 1)  # each domain, and once more the best
+        assert told == [result.within]
+
+    decided(test)
+
+
 def test_of_many_domains_that_would_do_one_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     def test(world: World) -> None:
-        asked = []
-        decide = world.made._cycle.decide
-        monkeypatch.setattr(
-            world.made._cycle, "decide", lambda waiting, within: (asked.append(within), decide(waiting, within))[1]
-        )
+        asked = counted(world, monkeypatch)
         for rack in range(50):
             world.node(f"n{rack}", cpu="64", rack=str(rack))
         world.pod("there", node="n31")
