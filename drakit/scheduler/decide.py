@@ -37,7 +37,6 @@ from drakit.scheduler.state import Promise, State
 
 DIAGNOSED_ALLOCATIONS = 32  # nodes asked why not; beyond these the counts alone speak
 COMPARED_ALLOCATIONS = 8  # nodes allocated on when the devices decide
-TRIED_FOR_A_TIME = 32  # nodes whose devices the pod would have to leave at once, before it is told to wait
 
 
 @dataclass(slots=True)
@@ -65,7 +64,6 @@ class Attempt:
         )
         self.nominated = _nominated_by_node(state, info) if state.nominated else {}
         self.failures: dict[str, Failure] = {}  # by node, of the allocator
-        self.over = 0  # nodes with devices that are tolerated no longer
         # Nothing but room on the node has to be asked: the usual case, and it is asked of every candidate.
         self._room_only = not (
             info.ports or self.nominated or self.spread or self.neighbours or self.devices.restricts_nodes
@@ -255,8 +253,7 @@ def _kept_for_another(attempt: Attempt) -> Rejection | None:
 
 
 def _search_for_a_time(attempt: Attempt) -> Placement | None:
-    """Devices that taints make the pod leave again, as Kubernetes gives them at any time. Not those that it would have to leave
-    at once: evicted, made anew and placed there again, it would keep the cluster busy for ever."""
+    """Devices that taints make the pod leave again, at once perhaps: Kubernetes gives them as if they were any others."""
     if not attempt.devices.choosy:
         return None
     failures, attempt.failures, attempt.devices.to_stay = attempt.failures, {}, False
@@ -350,14 +347,9 @@ def _allocate(attempt: Attempt, node: NodeInfo) -> tuple[Allocation | None, Vari
         return None, variant
     if variant.feasible is not None and node.name not in variant.feasible:
         return None
-    if attempt.over >= TRIED_FOR_A_TIME:
-        return None
     outcome = devices.allocate(node, variant)
     if isinstance(outcome, Failure):
         attempt.failures[node.name] = outcome
-        return None
-    if not devices.to_stay and devices.is_over(outcome):
-        attempt.over += 1
         return None
     return outcome, variant
 

@@ -182,10 +182,6 @@ class PodDevices:
     def _asked(self, claims: list[ResourceClaim]) -> list[ResourceClaim]:
         return [lasting(claim) for claim in claims] if self.choosy and self.to_stay else claims
 
-    def is_over(self, allocation: Allocation) -> bool:
-        """The pod would be evicted as soon as it has these devices."""
-        return any(self._driven_away(from_plain(AllocationResult, each)) is not None for each in allocation.results)
-
     # -- preparation
 
     def _provided_resources(self) -> frozenset[str]:

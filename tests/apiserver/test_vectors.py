@@ -17,6 +17,14 @@ def test_recorded_answers(level: str, share: float) -> None:
     assert outcome.passed >= share * (outcome.passed + outcome.failed), "\n".join(outcome.mismatches[:20])
 
 
+@pytest.mark.skipif(not (SHARED / "api").exists(), reason="the recorded scripts are not here: see tests/walkthrough")
+def test_recorded_lives() -> None:
+    """With scheduler and controllers: allocation, release, taints and evictions, extended resources, quotas, events."""
+    outcome = api.check([SHARED / "api" / "lifecycle.jsonl"], "body", jobs=16)
+    assert outcome.passed + outcome.failed > 100
+    assert not outcome.mismatches, "\n".join(outcome.mismatches)
+
+
 def test_our_own_selection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "replay_module", lambda: api_replay)
     outcome = api.check([DATA / "api" / "scripts.jsonl"], "message")
