@@ -207,8 +207,13 @@ class ClaimPlan:
         return not (self.ask or self.reserved is not None or self.deallocate or self.unprotect or self.delete)
 
 
-def decide_claim(claim: Plain, present: Presence, owner_pod: Callable[[str], Plain | None]) -> ClaimPlan:
-    """`owner_pod` gives the cached pod of a key. See reference §1, syncClaim."""
+def decide_claim(
+    claim: Plain,
+    present: Presence,
+    owner_pod: Callable[[str], Plain | None],
+    made_twice: Callable[[Plain], bool],
+) -> ClaimPlan:
+    """`owner_pod` gives the cached pod of a key; `made_twice`: whether a generated one is one too many. See reference §1, syncClaim."""
     before: list[Plain] = status(claim).get("reservedFor") or []
     answers = [present(entry) for entry in before]
     unknown = tuple(entry for entry, answer in zip(before, answers, strict=True) if answer is None)
@@ -228,7 +233,7 @@ def decide_claim(claim: Plain, present: Presence, owner_pod: Callable[[str], Pla
         reserved=remaining if dropped else None,
         deallocate=deallocate,
         unprotect=unprotect,
-        delete=not remaining and not deleting(claim) and _generated_in_vain(claim, owner_pod),
+        delete=not remaining and not deleting(claim) and (_generated_in_vain(claim, owner_pod) or made_twice(claim)),
     )
 
 

@@ -81,10 +81,12 @@ class ClaimController:
         self._pods.add_handler(self._pod_changed, lambda _, pod: self._pod_changed(pod), self._consumer_removed)
         self._claims.add_handler(self._claim_changed, lambda _, claim: self._claim_changed(claim), self._claim_removed)
         self._templates.add_handler(self._template_changed, lambda _, template: self._template_changed(template))
-        if self._groups is not None and self._groups_on:
-            self._groups.add_handler(
-                self._group_changed, lambda _, group: self._group_changed(group), self._consumer_removed
-            )
+        if self._groups is not None:
+            self._groups.add_handler(self._group_added)
+            if self._groups_on:
+                self._groups.add_handler(
+                    self._group_changed, lambda _, group: self._group_changed(group), self._consumer_removed
+                )
 
     async def run(self) -> None:
         self._started = True
@@ -99,11 +101,18 @@ class ClaimController:
             self._enqueue_claims_of(pod)
         if self._needs_work(pod):
             self.loop.add(f"pod:{key_of(pod)}")
+        self._enqueue_twins(uid(pod))
+
+    def _group_added(self, group: Plain) -> None:
+        """Its pods get no claims before it is there to tell which of them are its own."""
+        for pod in self._pods.by_index("group", key_of(group)):
+            self._pod_changed(pod)
 
     def _group_changed(self, group: Plain) -> None:
         if spec(group).get("resourceClaims"):
             if self._needs_work(group):
                 self.loop.add(f"podgroup:{key_of(group)}")
+            self._enqueue_twins(uid(group))
             for pod in self._pods.by_index("group", key_of(group)):
                 self._pod_changed(pod)
 
@@ -121,6 +130,8 @@ class ClaimController:
             # A predecessor may have died between deallocating and removing the finalizer, or a scheduler is about to allocate: wait.
             self._suspects[uid(claim)] = version(claim)
             self.loop.add_after(f"claim:{key_of(claim)}", _SUSPECT_SECONDS)
+        for owner_uid in _consumer(claim):
+            self._enqueue_twins(owner_uid)
         self._enqueue_users(key_of(claim))
 
     def _claim_removed(self, claim: Plain) -> None:
@@ -148,6 +159,13 @@ class ClaimController:
             self.loop.add(f"claim:{key}")
         for key in self._claims.index_keys("consumer", uid(consumer)):  # made, but not yet recorded in the status
             self.loop.add(f"claim:{key}")
+
+    def _enqueue_twins(self, consumer_uid: str) -> None:
+        """Of several claims of a pod or group those that are too many: which ones shows when all that belongs to them is known."""
+        if self._claims.index_count("consumer", consumer_uid) > 1:
+            for claim in self._claims.by_index("consumer", consumer_uid):
+                if self._made_twice(claim):
+                    self.loop.add(f"claim:{key_of(claim)}")
 
     def _needs_work(self, consumer: Plain) -> bool:
         """A claim has to be made, or (the pod bypassed the scheduler) reserved.
@@ -316,7 +334,10 @@ class ClaimController:
                 # event will tell of its end: look again.
                 self.loop.add_after(f"claim:{key}", _UNSEEN_CONSUMER)
             plan = decisions.decide_claim(
-                claim, lambda entry: answers.get(entry["uid"], self._present(claim, entry)), self._pods.get
+                claim,
+                lambda entry: answers.get(entry["uid"], self._present(claim, entry)),
+                self._pods.get,
+                self._made_twice,
             )
         if plan.nothing and decisions.protected_for_nothing(claim) and self._may_unprotect(claim):
             plan = ClaimPlan(unprotect=True)
@@ -327,7 +348,23 @@ class ClaimController:
         return uid(claim) in self._releasing or self._suspects.pop(uid(claim), None) == version(claim)
 
     def _decide(self, claim: Plain) -> ClaimPlan:
-        return decisions.decide_claim(claim, lambda entry: self._present(claim, entry), self._pods.get)
+        return decisions.decide_claim(
+            claim, lambda entry: self._present(claim, entry), self._pods.get, self._made_twice
+        )
+
+    def _made_twice(self, claim: Plain) -> bool:
+        """The pod or group that it was made for has another one: the answer to a create got lost, and it was made again."""
+        owner = controller_of(claim)
+        entry = (claim["metadata"].get("annotations") or {}).get(decisions.POD_CLAIM_NAME)
+        if owner is None or not entry or status(claim).get("allocation") is not None:
+            return False
+        consumers = self._pods if owner["kind"] == "Pod" else self._groups
+        consumer = consumers.get(f"{namespace(claim)}/{owner['name']}") if consumers is not None else None
+        used = decisions.claim_of_entry(consumer, {"name": entry}) if consumer is not None else None
+        if consumer is None or uid(consumer) != owner["uid"] or not used or used == name(claim):
+            return False
+        other = self._claims.get(f"{namespace(claim)}/{used}")
+        return other is not None and not deleting(other) and decisions.is_for(consumer, other)
 
     async def _carry_out(self, claim: Plain, plan: ClaimPlan) -> None:
         change: Plain = {}

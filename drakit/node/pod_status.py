@@ -12,7 +12,17 @@ from drakit.api.times import at_second
 from drakit.client.transport import Plain
 from drakit.node.runtime import EXITED, RUNNING, ContainerStatus
 
-__all__ = ["ContainerView", "build", "condition", "go_duration", "is_sidecar", "phase", "should_restart", "timestamp"]
+__all__ = [
+    "ContainerView",
+    "build",
+    "condition",
+    "go_duration",
+    "is_sidecar",
+    "phase",
+    "ready",
+    "should_restart",
+    "timestamp",
+]
 
 
 @dataclass
@@ -195,12 +205,13 @@ def _conditions(
             both = {"reason": "ContainersNotReady", "message": message}
             found += [condition("Ready", False, **both), condition("ContainersReady", False, **both)]
         else:
-            found += [_ready(pod), condition("ContainersReady", True)]
+            found += [ready(pod), condition("ContainersReady", True)]
     found.append(condition("PodScheduled", True))
     return found
 
 
-def _ready(pod: Pod) -> Plain:
+def ready(pod: Pod) -> Plain:
+    """The condition Ready of a pod whose containers all are."""
     assert pod.spec is not None
     present = {c.type: c.status for c in (pod.status.conditions if pod.status else None) or ()}
     missing = []

@@ -289,6 +289,8 @@ class SimulatedNodes:
         if pod.spec.nodeName in self._silent:
             return
         uid = pod.metadata.uid or ""
+        if simulated_pods.belied(pod):
+            self._spawn(f"pod {_key(pod)}, ready", lambda: self._say_ready(pod))
         step, planned = simulated_pods.next_step(pod, self._pod_seconds), self._planned.get(uid)
         if step is None or step.name == planned or (step.name == "start" and not self._may_start(pod)):
             return
@@ -325,6 +327,11 @@ class SimulatedNodes:
     async def _start(self, pod: Pod) -> None:
         await self._patch(pod, simulated_pods.started(pod, self._clock.now().timestamp()))
 
+    async def _say_ready(self, seen: Pod) -> None:
+        pod = self._present(seen)
+        if pod is not None and simulated_pods.belied(pod):
+            await self._patch(pod, {"conditions": [simulated_pods.ready(pod, self._clock.now().timestamp())]})
+
     async def _finish(self, seen: Pod) -> None:
         pod = self._present(seen)
         if pod is not None:
@@ -356,10 +363,12 @@ class SimulatedNodes:
 
     async def _patch(self, pod: Pod, status: Plain) -> None:
         assert pod.metadata is not None
+        # Conditions are merged by type: what a condition no longer has must be said.
+        conditions = [{"reason": None, "message": None, **each} for each in status["conditions"]]
         await self._own(pod).patch_plain(
             PODS,
             pod.metadata.name or "",
-            {"metadata": {"uid": pod.metadata.uid}, "status": status},
+            {"metadata": {"uid": pod.metadata.uid}, "status": {**status, "conditions": conditions}},
             namespace=pod.metadata.namespace,
             kind="strategic",
             subresource="status",

@@ -20,7 +20,7 @@ from drakit.node import pod_status
 from drakit.node.pod_status import ContainerView, go_duration, should_restart
 from drakit.node.runtime import EXITED, RUNNING, ContainerStatus
 
-__all__ = ["Step", "address", "finished", "killed", "next_step", "restarted", "started"]
+__all__ = ["Step", "address", "belied", "finished", "killed", "next_step", "ready", "restarted", "started"]
 
 log = logging.getLogger(__name__)
 
@@ -105,6 +105,19 @@ def killed(pod: Pod, now: float) -> Plain:
         return ContainerView(container, run if run.state == EXITED else _ended(run, now, TERMINATED))
 
     return _status(pod, now, view, terminal=True)
+
+
+def belied(pod: Pod) -> bool:
+    """Others say that it is not ready, though its containers are: its node was taken for dead."""
+    told = (pod.status.containerStatuses if pod.status else None) or ()
+    ready = next((each for each in (pod.status.conditions if pod.status else None) or () if each.type == "Ready"), None)
+    at_work = bool(told) and all(each.ready for each in told)
+    return at_work and ready is not None and ready.status != pod_status.ready(pod)["status"]
+
+
+def ready(pod: Pod, now: float) -> Plain:
+    """The condition Ready of a pod whose containers are."""
+    return {**pod_status.ready(pod), "lastProbeTime": None, "lastTransitionTime": pod_status.timestamp(now)}
 
 
 def address(text: str) -> str:

@@ -84,6 +84,47 @@ def test_claim_made_before_a_crash_is_adopted(play) -> None:
     play(story, CLAIMS)
 
 
+@pytest.mark.parametrize("first", ["pod", "claims"])
+def test_claim_made_twice_because_an_answer_got_lost_leaves_one(play, first: str) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.claim_template("t"))
+        pod = {**await cluster.create(make.pod("p", template_claims={"gpu": "t"})), "kind": "Pod", "apiVersion": "v1"}
+        await cluster.settle()
+        (used,) = await claim_names(cluster)
+        twin = decisions.new_claim(pod, "gpu", {"spec": make.claim_template("t")["spec"]})
+        if first == "claims":
+            await cluster.create(twin)
+            await cluster.settle()
+        else:  # known when the controller starts
+            await cluster.kill()
+            await cluster.create(twin)
+            await cluster.start()
+            await cluster.settle()
+        assert await claim_names(cluster) == [used]
+
+    play(story, CLAIMS)
+
+
+def test_twin_of_a_claim_that_is_to_go_takes_its_place(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.claim_template("t"))
+        pod = {**await cluster.create(make.pod("p", template_claims={"gpu": "t"})), "kind": "Pod", "apiVersion": "v1"}
+        await cluster.settle()
+        (used,) = await claim_names(cluster)
+        await cluster.patch(ResourceClaim, used, {"metadata": {"finalizers": ["example.com/held"]}})
+        await cluster.delete(ResourceClaim, used)
+        await cluster.settle()
+        twin = await cluster.create(decisions.new_claim(pod, "gpu", {"spec": make.claim_template("t")["spec"]}))
+        await cluster.settle()
+        await cluster.patch(ResourceClaim, used, {"metadata": {"finalizers": None}})
+        await cluster.settle()
+        assert await claim_names(cluster) == [twin["metadata"]["name"]]
+        (recorded,) = (await cluster.get(Pod, "p"))["status"]["resourceClaimStatuses"]
+        assert recorded["resourceClaimName"] == twin["metadata"]["name"]
+
+    play(story, CLAIMS)
+
+
 def test_deleted_claim_is_made_again(play) -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.create(make.claim_template("t"))

@@ -63,6 +63,20 @@ def test_entry_that_the_group_does_not_have_is_the_pods_own(play_grouped) -> Non
     play_grouped(story)
 
 
+@pytest.mark.parametrize("gates", ["", ",DRAWorkloadResourceClaims=true"])
+def test_pod_gets_its_claims_at_once_when_its_group_comes_late(play, gates: str) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.claim_template("t"))
+        await cluster.create(make.pod("a", template_claims={"gpu": "t"}, schedulingGroup={"podGroupName": "g"}))
+        await cluster.settle(100)
+        assert await cluster.list(ResourceClaim) == []
+        await cluster.create(make.pod_group("g"))
+        await cluster.settle()
+        assert len(await cluster.list(ResourceClaim)) == 1
+
+    play(story, "resourceclaim-controller", gates=f"GenericWorkload=true{gates}")
+
+
 def test_reservation_of_a_group_goes_with_the_group(play_grouped) -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.create(make.claim_template("t"))

@@ -65,6 +65,12 @@ class World:
         leaving = pod.metadata is not None and pod.metadata.deletionTimestamp is not None
         return ((pod.status.phase if pod.status else None) or "") + ("*" if leaving else "")
 
+    async def condition(self, name: str, kind: str = "Ready") -> tuple[str, str]:
+        """Its status and reason."""
+        pod = await self.client.get(Pod, name, namespace="default")
+        conditions = (pod.status.conditions if pod.status else None) or ()
+        return next((each.status, each.reason or "") for each in conditions if each.type == kind)
+
     async def ready(self, name: str = "node-0") -> str:
         node = await self.client.get(Node, name)
         conditions = (node.status.conditions if node.status else None) or ()
@@ -119,6 +125,33 @@ def test_a_silent_node_is_taken_for_dead_and_comes_back() -> None:
         await world.pod("again")
         await world.pass_time(10)
         assert await world.phase("again") == "Succeeded"
+
+    world(body)
+
+
+def test_pods_of_a_node_that_comes_back_are_ready_again() -> None:
+    async def body(world: World) -> None:
+        await world.pod("p", restart="Always")
+        await world.pass_time(5)
+        assert await world.condition("p") == ("True", "")
+        await world.silence("true")
+        await world.pass_time(60)
+        assert await world.condition("p") == ("False", "")
+        assert await world.condition("p", "ContainersReady") == ("True", "")
+        await world.silence(None)
+        await world.pass_time(5)
+        assert await world.condition("p") == ("True", "")
+
+    world(body)
+
+
+def test_pod_that_runs_again_says_no_more_why_it_did_not() -> None:
+    async def body(world: World) -> None:
+        await world.pod("p", restart="Always", seconds="3", **{"exit-code": "1"})
+        await world.pass_time(8)
+        assert await world.condition("p") == ("False", "ContainersNotReady")
+        await world.pass_time(10)
+        assert await world.condition("p") == ("True", "")
 
     world(body)
 
