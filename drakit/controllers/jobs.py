@@ -352,11 +352,12 @@ class JobController:
         return decisions.last_failed(job, self._uncounted(job))
 
     async def _delete(self, job: Plain, pods: list[Plain], *, uncounted: bool = False) -> Exception | None:
-        """`uncounted`: we do not want them any more, which is no failure of theirs."""
+        """`uncounted`: we do not want them any more, which is no failure of theirs; a pod that has just ended counts, though, and its
+        version tells."""
 
         async def end(pod: Plain) -> None:
             if uncounted:
-                await self._remove_finalizer(pod)
+                await self._remove_finalizer(pod, {"resourceVersion": pod["metadata"]["resourceVersion"]})
             await self._control.delete(job, pod)
 
         answers = await asyncio.gather(*(end(pod) for pod in pods), return_exceptions=True)

@@ -10,11 +10,13 @@ from lightkube.models.batch_v1 import Job
 from lightkube.models.core_v1 import Event, Pod
 
 from drakit.api.errors import StatusError
+from drakit.client.transport import Request
 from drakit.controllers import jobs
 from drakit.controllers.job_decisions import finished_at
 from tests.controllers import objects as make
+from tests.controllers.between import Between
 from tests.controllers.cluster import Cluster
-from tests.controllers.kubelet import run_pods
+from tests.controllers.kubelet import run_pods, run_until_quiet
 
 JOBS = "job-controller"
 GRACEFUL = {"terminationGracePeriodSeconds": 30}
@@ -193,6 +195,27 @@ def test_index_that_succeeds_while_the_status_is_written_is_not_lost(play) -> No
         assert (await cluster.get(Job, "j"))["status"]["completedIndexes"] == "0,1"
 
     play(story, JOBS)
+
+
+@pytest.mark.parametrize("change", [{"suspend": True}, {"parallelism": 0}], ids=str)
+def test_pod_that_succeeds_while_it_is_let_go_of_counts(change: dict[str, object]) -> None:
+    async def story() -> None:
+        done: list[str] = []
+
+        async def succeed_meanwhile(request: Request) -> None:
+            if request.method == "PATCH" and request.plural == "pods" and not done:
+                done.append(request.name)
+                await cluster.patch(Pod, request.name, {"status": {"phase": "Succeeded"}}, subresource="status")
+
+        async with Cluster([JOBS], wrap=lambda inner: Between(inner, succeed_meanwhile)) as cluster:
+            await cluster.create(make.job("j", completions=2, parallelism=2))
+            await run_until_quiet(cluster)
+            await cluster.patch(Job, "j", {"spec": change})
+            await run_until_quiet(cluster)
+            assert (await cluster.get(Job, "j"))["status"]["succeeded"] == 1
+            assert [pod["metadata"]["name"] for pod in await cluster.list(Pod)] == done
+
+    asyncio.run(story())
 
 
 def test_indexes_whose_pods_are_stopped_when_the_job_fails_have_not_failed(play) -> None:
