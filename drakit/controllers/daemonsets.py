@@ -37,11 +37,13 @@ from drakit.controllers.pods import (
     PodControl,
     adopt_and_release,
     adoptable,
+    as_judged,
     follow_children,
     keep_rosters,
     pod_from_template,
     same_pod,
     slow_start,
+    still_there,
     workload_pods,
 )
 from drakit.controllers.revisions import REVISION_LABEL, History
@@ -123,12 +125,14 @@ class DaemonSetController:
         if daemon_set is None or deleting(daemon_set):
             return None  # when it is going, so is its history, and what it knew of its pods
         revision = await self._history.current(daemon_set, status(daemon_set).get("collisionCount") or 0)
+        if not still_there(self._sets, daemon_set):
+            return None
         roster = self._roster(daemon_set, labels(revision).get(REVISION_LABEL, ""))
         if roster.strangers or adoptable(self._pods, daemon_set):
             await adopt_and_release(self._client, self._pods, daemon_set, DAEMON_SETS)
         step = decide(roster, self._clock.now())
         failure = await self._carry_out(daemon_set, step, roster.revision)
-        current = self._sets.get(key) or daemon_set
+        current = as_judged(self._sets, daemon_set)
         patch = status_patch(status(current), next_status(current, roster, self._clock.now()))
         if patch is not None:
             self._sets.observe(

@@ -57,6 +57,7 @@ from drakit.controllers.pods import (
     same_pod,
     selector_of,
     slow_start,
+    still_there,
     workload_pods,
 )
 from drakit.controllers.replicasets import deletion_order
@@ -107,10 +108,13 @@ class JobController:
             self._release_pods(job)
 
     def _removed(self, job: Plain) -> None:
+        self._forget(job)
+        self._release_pods(job)
+
+    def _forget(self, job: Plain) -> None:
         self._backoff.pop(uid(job), None)
         self._decided.pop(uid(job), None)
         self._placements.pop(uid(job), None)
-        self._release_pods(job)
 
     def _release_pods(self, job: Plain) -> None:
         """Pods that nobody will count any more: their finalizer must not keep them."""
@@ -186,7 +190,11 @@ class JobController:
         if adoptable(self._pods, job):
             finalizer = partial(_adopted_with, job)
             await adopt_and_release(self._client, self._pods, job, JOBS, finalizer=finalizer)
-        return await self._sync(job)
+        try:
+            return await self._sync(job)
+        finally:
+            if not still_there(self._jobs, job):
+                self._forget(job)
 
     async def _sync(self, job: Plain) -> float | None:
         now = self._clock.now()

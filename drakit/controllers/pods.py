@@ -46,6 +46,7 @@ __all__ = [
     "adopt_and_release",
     "adoptable",
     "adopters",
+    "as_judged",
     "child_states",
     "container_statuses",
     "evict_pod",
@@ -61,6 +62,7 @@ __all__ = [
     "selector_of",
     "sidecar_statuses",
     "slow_start",
+    "still_there",
     "workload_pods",
 ]
 
@@ -141,6 +143,17 @@ def label_text(values: Mapping[str, str]) -> str:
 
 def owned_pods(pods: Informer[Plain], owner: Plain) -> list[Plain]:
     return pods.by_index(WORKLOAD, uid(owner))
+
+
+def still_there(owners: Informer[Plain], owner: Plain) -> bool:
+    """False: it has gone while it was reconciled, and been forgotten; nothing may be kept of it."""
+    known = owners.get(key_of(owner))
+    return known is not None and uid(known) == uid(owner)
+
+
+def as_judged(owners: Informer[Plain], owner: Plain) -> Plain:
+    """The owner as it was read, with the status that it has by now: a status never says of a spec that was not acted upon that it was."""
+    return {**owner, "status": status(owners.get(key_of(owner)) or owner)}
 
 
 def selector_of(owner: Plain) -> LabelSelector:

@@ -37,6 +37,7 @@ from drakit.controllers.pods import (
     PodControl,
     adopt_and_release,
     adoptable,
+    as_judged,
     child_states,
     follow_children,
     label_text,
@@ -172,7 +173,7 @@ class ReplicaSetController:
         again: float | None = None
         if not deleting(replica_set):
             failure, again = await self._scale(replica_set)
-        await self._write_status(self._sets.get(key) or replica_set, exact, failure)
+        await self._write_status(as_judged(self._sets, replica_set), exact, failure)
         if failure is not None:
             raise failure
         return min((seconds for seconds in (again, self._next_look(replica_set)) if seconds is not None), default=None)

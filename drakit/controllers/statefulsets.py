@@ -30,10 +30,12 @@ from drakit.controllers.pods import (
     PodControl,
     adopt_and_release,
     adoptable,
+    as_judged,
     follow_children,
     keep_rosters,
     pod_from_template,
     same_pod,
+    still_there,
     workload_pods,
 )
 from drakit.controllers.revisions import REVISION_LABEL, History, template_of
@@ -72,7 +74,7 @@ class StatefulSetController:
         self._control = PodControl(context.client, self._pods, self._recorder)
         self._claims = VolumeClaims(context.client, self._recorder)
         self._rosters: dict[str, Roster] = {}  # by the set's UID
-        self._sets.add_handler(self._changed, lambda _, new: self._changed(new), self._removed)
+        self._sets.add_handler(self._changed, lambda _, new: self._changed(new), self._forget)
         keep_rosters(self._pods, self._rosters)
         follow_children(context, self._pods, self._sets, self.loop, same=same_pod)
 
@@ -82,7 +84,7 @@ class StatefulSetController:
     def _changed(self, stateful_set: Plain) -> None:
         self.loop.add(key_of(stateful_set))
 
-    def _removed(self, stateful_set: Plain) -> None:
+    def _forget(self, stateful_set: Plain) -> None:
         self._rosters.pop(uid(stateful_set), None)
         self._claims.forget(stateful_set)
         self._history.forget(stateful_set)
@@ -98,6 +100,13 @@ class StatefulSetController:
         stateful_set = self._sets.get(key)
         if stateful_set is None:
             return None
+        try:
+            return await self._sync(stateful_set)
+        finally:
+            if not still_there(self._sets, stateful_set):
+                self._forget(stateful_set)
+
+    async def _sync(self, stateful_set: Plain) -> float | None:
         roster = self._roster(stateful_set)
         if roster.strangers or adoptable(self._pods, stateful_set, member=roster.may_have):
             await adopt_and_release(self._client, self._pods, stateful_set, STATEFUL_SETS, member=roster.may_have)
@@ -127,7 +136,7 @@ class StatefulSetController:
                     await self._claims.settle(stateful_set, roster)
             except StatusError as error:
                 failure = error
-        await self._write_status(self._sets.get(key) or stateful_set, roster, current, update, progress)
+        await self._write_status(as_judged(self._sets, stateful_set), roster, current, update, progress)
         await self._history.truncate(stateful_set, {current, update, *roster.revisions})
         if failure is not None:
             raise failure
