@@ -80,6 +80,7 @@ class JobController:
     def __init__(self, context: Context) -> None:
         self._client, self._clock = context.client, context.clock
         self._recorder = context.recorder("job-controller")
+        self._forgets_start = context.gates.enabled("MutableSchedulingDirectivesForSuspendedJobs")  # of a suspended Job
         self.loop = ControlLoop(
             "job", self.reconcile, context, workers=_WORKERS, base_delay=_FIRST_RETRY, max_delay=_LAST_RETRY
         )
@@ -402,7 +403,7 @@ class JobController:
         new = _settled(dict(status(job)), still)
         new["terminating"] = self._count(job, "terminating")
         if verdict is not None and not still and not new["terminating"]:
-            new = self._final_status(new, verdict)
+            new = self._final_status(job, new, verdict)
         job = await self._write(job, new)
         if decisions.finished(job):
             self._tell_end(job, verdict)
@@ -460,7 +461,8 @@ class JobController:
         changed = decisions.ensure_condition(conditions, entry)
         if changed is not conditions:
             if decisions.suspended(job):
-                new.pop("startTime", None)
+                if self._forgets_start:
+                    new.pop("startTime", None)
                 self._recorder.event(job, "Normal", "Suspended", "Job suspended")
             else:
                 new["startTime"] = format_time(now)
@@ -492,11 +494,15 @@ class JobController:
             return decisions.indexed(job) and decisions.completion_index(pod) in self._placement(job).done
         return decisions.failure_policy(job, pod)[0] == "Ignore"
 
-    def _final_status(self, new: Plain, verdict: Plain) -> Plain:
+    def _final_status(self, job: Plain, new: Plain, verdict: Plain) -> Plain:
         now = self._clock.now()
         kind = "Complete" if verdict["type"] == "SuccessCriteriaMet" else "Failed"
         end = decisions.job_condition(kind, verdict.get("reason", ""), verdict.get("message", ""), now)
         new["conditions"] = decisions.ensure_condition(list(new.get("conditions") or ()), end)
+        if (
+            spec(job).get("completions") != 0
+        ):  # one that was suspended before its last pod ended has no start; it could not finish
+            new.setdefault("startTime", format_time(now))
         if kind == "Complete":
             new["completionTime"] = format_time(now)
         return new

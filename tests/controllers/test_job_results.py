@@ -296,6 +296,42 @@ def test_job_that_is_being_deleted_is_not_told_to_be_suspended(play) -> None:
     play(story, JOBS)
 
 
+@pytest.mark.parametrize(("outcome", "end"), [("Failed", "Failed"), ("Succeeded", "Complete")])
+def test_job_that_is_suspended_before_its_last_pod_ends_finishes(play, outcome: str, end: str) -> None:
+    """It starts when it ends, then: a finished Job has to have started."""
+
+    async def story(cluster: Cluster) -> None:
+        policy = {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}]}
+        await cluster.create(_graceful("j", podFailurePolicy=policy))
+        await cluster.settle(1)
+        await _bind(cluster)
+        await run_pods(cluster)
+        (pod,) = [each["metadata"]["name"] for each in await cluster.list(Pod)]
+        await cluster.delete(Pod, pod)
+        await cluster.patch(Job, "j", {"spec": {"suspend": True}})
+        await cluster.settle(1)
+        assert "startTime" not in (await cluster.get(Job, "j"))["status"]
+        ended = {"name": "c", "image": "i", "imageID": "", "state": {"terminated": {"exitCode": 42}}}
+        body = {"status": {"phase": outcome, "containerStatuses": [ended] if outcome == "Failed" else []}}
+        await cluster.patch(Pod, pod, body, subresource="status")
+        await cluster.settle(1)
+        assert (await cluster.get(Job, "j"))["status"]["conditions"][-1]["type"] == end
+
+    play(story, JOBS)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_suspended_job_forgets_when_it_started_where_its_template_may_change(play, kept: bool) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.job("j"))
+        await cluster.settle(1)
+        await cluster.patch(Job, "j", {"spec": {"suspend": True}})
+        await cluster.settle(1)
+        assert ("startTime" in (await cluster.get(Job, "j"))["status"]) == kept
+
+    play(story, JOBS, gates=f"MutableSchedulingDirectivesForSuspendedJobs={'false' if kept else 'true'}")
+
+
 def test_job_that_was_resumed_says_so_even_when_it_ends_at_once(play) -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.create(make.job("j", completions=1, backoffLimit=0))
