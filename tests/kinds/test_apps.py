@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from drakit.api import strategy
+from drakit.api.errors import StatusError
 from tests.kinds.helpers import Plain, causes, context, created, kind, updated
 
 BAD_PERCENT = (
@@ -239,13 +240,52 @@ def test_status_is_consistent(name: str, status: Plain, expected: list[str]) -> 
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"), [("", "1"), ("7", "7"), ("0", "1"), ("x", "1")], ids=["none", "given", "zero", "no-number"]
+    ("given", "kept"),
+    [("", "1"), ("7", "7"), ("0", "1"), ("-5", "1")],
+    ids=["none", "given", "zero", "negative"],
 )
 def test_template_generation_of_a_new_daemonset(given: str, kept: str) -> None:
     body = _workload()
     body["metadata"]["annotations"] = {"deprecated.daemonset.template.generation": given} if given else {}
     stored = created(kind("DaemonSet", "apps"), body)
     assert stored["metadata"]["annotations"]["deprecated.daemonset.template.generation"] == kept
+
+
+_ROLLBACK = "deprecated.deployment.rollback.to"
+_GENERATION = "deprecated.daemonset.template.generation"
+
+
+@pytest.mark.parametrize(
+    ("name", "annotation", "text", "expected"),
+    [
+        pytest.param("DaemonSet", _GENERATION, "x", 'strconv.ParseInt: parsing "x": invalid syntax', id="no-number"),
+        pytest.param("DaemonSet", _GENERATION, "", 'strconv.ParseInt: parsing "": invalid syntax', id="empty"),
+        pytest.param("DaemonSet", _GENERATION, "9" * 5000, '": value out of range', id="endless"),
+        pytest.param("DaemonSet", _GENERATION, str(2**63), f'parsing "{2**63}": value out of range', id="too-large"),
+        pytest.param(
+            "Deployment",
+            _ROLLBACK,
+            "x",
+            f'failed to parse annotation[{_ROLLBACK}]=x as int64: strconv.ParseInt: parsing "x": invalid syntax',
+            id="rollback",
+        ),
+    ],
+)
+def test_annotation_that_was_a_number_once_has_to_be_one(name: str, annotation: str, text: str, expected: str) -> None:
+    body = _workload()
+    body["metadata"]["annotations"] = {annotation: text}
+    with pytest.raises(StatusError) as raised:
+        created(kind(name, "apps"), body)
+    assert raised.value.code == 400
+    assert raised.value.message.startswith(f'{name} in version "v1" cannot be handled as a {name}: ')
+    assert raised.value.message.endswith(expected)
+
+
+def test_deployment_goes_back_to_no_negative_revision() -> None:
+    body = _workload()
+    body["metadata"]["annotations"] = {_ROLLBACK: "-3"}
+    expected = ["spec.rollback.version: Invalid value: -3: must be greater than or equal to 0"]
+    assert causes(created, kind("Deployment", "apps"), body) == expected
 
 
 @pytest.mark.parametrize(

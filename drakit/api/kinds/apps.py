@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from lightkube.models import apps_v1
 
 from drakit.api import formats, metadata
-from drakit.api.errors import Errors, FieldError
+from drakit.api.errors import Errors, FieldError, StatusError, go_quote
 from drakit.api.kind import Kind, Object, Strategy, Subresource, WriteContext
 from drakit.api.kinds import checks, entry
 from drakit.api.kinds.pod_defaults import default_pod_template
@@ -20,6 +21,9 @@ __all__ = ["KINDS"]
 GROUP = "apps"
 _SCALED = {"scale": entry.READ_WRITE, "status": entry.READ_WRITE}
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+_ROLLBACK = "deprecated.deployment.rollback.to"
+_NUMBER = re.compile(r"[+-]?[0-9]+", re.ASCII).fullmatch
+_LONGEST_NUMBER = 40  # in digits: more than any of 64 bits has, and some zeros
 _STATEFUL_FIXED = ("volumeClaimTemplates", "serviceName", "podManagementPolicy")
 
 
@@ -44,6 +48,22 @@ def _prepare_update(new: Object, old: Object, ctx: WriteContext) -> None:
 
 def _counts(spec: Object, *names: str) -> Errors:
     return [error for name in names for error in checks.non_negative(spec.get(name), f"spec.{name}")]
+
+
+def _read_number(kind: str, text: str, about: str = "") -> None:
+    """An annotation that once was a field: if it is no number of 64 bits, the body cannot be read. `about`: which it is."""
+    if not _NUMBER(text):
+        cause = "invalid syntax"
+    elif len(text) > _LONGEST_NUMBER or not -(2**63) <= int(text) < 2**63:
+        cause = "value out of range"
+    else:
+        return
+    told = f"{about}strconv.ParseInt: parsing {go_quote(text)}: {cause}"
+    raise StatusError.bad_request(f'{kind} in version "v1" cannot be handled as a {kind}: {told}')
+
+
+def _annotations(obj: Object) -> Object:
+    return (obj.get("metadata") or {}).get("annotations") or {}
 
 
 def _status(*parts: str, ready: str = "readyReplicas") -> Subresource:
@@ -109,11 +129,20 @@ def _default_deployment(obj: Object) -> None:
             spec[name] = value
 
 
+def _read_deployment(obj: Object) -> Object:
+    if text := _annotations(obj).get(_ROLLBACK):
+        _read_number("Deployment", text, f"failed to parse annotation[{_ROLLBACK}]={text} as int64: ")
+    return obj
+
+
 def _validate_deployment(obj: Object, ctx: WriteContext) -> Errors:
     spec = obj["spec"]
     errors = _counts(spec, "replicas") + validate_selector_and_template(obj, "deployment")
     errors += deployment_strategy(spec.get("strategy") or {}, "spec.strategy")
-    errors += _counts(spec, "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
+    errors += _counts(spec, "minReadySeconds", "revisionHistoryLimit")
+    if text := _annotations(obj).get(_ROLLBACK):
+        errors += checks.non_negative(int(text), "spec.rollback.version")
+    errors += _counts(spec, "progressDeadlineSeconds")
     if spec.get("progressDeadlineSeconds", 600) <= spec.get("minReadySeconds", 0):
         value = spec["progressDeadlineSeconds"]
         errors.append(FieldError.invalid("spec.progressDeadlineSeconds", value, "must be greater than minReadySeconds"))
@@ -146,6 +175,7 @@ DEPLOYMENT = entry.kind(
     "deployments",
     Strategy(
         default={"": _default_deployment},
+        to_storage={"v1": _read_deployment},
         prepare_for_create=_prepare,
         prepare_for_update=_prepare_deployment_update,
         validate=_validate_deployment,
@@ -232,11 +262,16 @@ def _default_daemon_set(obj: Object) -> None:
         spec["revisionHistoryLimit"] = 10
 
 
+def _read_daemon_set(obj: Object) -> Object:
+    if (text := _annotations(obj).get(_TEMPLATE_GENERATION)) is not None:
+        _read_number("DaemonSet", text)
+    return obj
+
+
 def _prepare_daemon_set(obj: Object, ctx: WriteContext) -> None:
     _prepare(obj, ctx)
     annotations = obj["metadata"].setdefault("annotations", {})
-    given = annotations.get(_TEMPLATE_GENERATION) or ""
-    annotations[_TEMPLATE_GENERATION] = str(max(1, int(given))) if given.isascii() and given.isdigit() else "1"
+    annotations[_TEMPLATE_GENERATION] = str(max(1, int(annotations.get(_TEMPLATE_GENERATION) or 1)))
 
 
 def _prepare_daemon_set_update(new: Object, old: Object, ctx: WriteContext) -> None:
@@ -264,6 +299,7 @@ DAEMON_SET = entry.kind(
     "daemonsets",
     Strategy(
         default={"": _default_daemon_set},
+        to_storage={"v1": _read_daemon_set},
         prepare_for_create=_prepare_daemon_set,
         prepare_for_update=_prepare_daemon_set_update,
         validate=_validate_daemon_set,
