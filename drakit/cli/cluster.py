@@ -219,7 +219,9 @@ class Cluster:
             await self.wait()
 
     async def wait(self) -> None:
-        """Returns only when a component dies, raising what killed it."""
+        """Returns only when a component dies, raising what killed it. An API server alone never does."""
+        if not self._tasks:
+            await asyncio.Event().wait()
         await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in self._tasks:
             if task.done() and not task.cancelled() and (error := task.exception()) is not None:

@@ -23,6 +23,17 @@ def test_without_dra_there_are_nodes_without_devices(caplog: pytest.LogCaptureFi
     assert "nodes without devices" in caplog.text
 
 
+def test_an_api_server_alone_goes_on() -> None:
+    async def run() -> None:
+        async with Cluster(Options(nodes=0, scheduler=False, controllers=(), listen=False)) as cluster:
+            waiting = asyncio.ensure_future(cluster.wait())
+            await asyncio.sleep(0)
+            assert not waiting.done()
+            waiting.cancel()
+
+    asyncio.run(run())
+
+
 def test_a_component_that_dies_ends_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     async def die(self: SimulatedNodes) -> None:
         raise RuntimeError("no disk")
