@@ -474,7 +474,7 @@ def _int_or_string(value: Any, unknown: _Unknown) -> int | str:
     if type(value) is str:
         return value
     if type(value) is not int or not _INT32[0] <= value <= _INT32[1]:
-        raise _BadValue(str(_Mismatch(value, "int32", literal=type(value) in (int, float))))
+        raise _Mismatch(value, "int32", literal=type(value) in (int, float))
     return value
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from lightkube.models import core_v1, resource_v1, resource_v1beta1
+from lightkube.models import core_v1, policy_v1, resource_v1, resource_v1beta1
 
 from drakit.api import registry, typed, wire
 from drakit.api.errors import StatusError
@@ -113,6 +113,16 @@ def test_wrong_types_are_refused_in_go_s_words(value: Any, message: str) -> None
         read(resource_v1.ResourceClaim, value)
     assert caught.value.code == 400
     assert message in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("value", "word"), [(2**31, f"number {2**31}"), (1.5, "number 1.5"), (True, "bool"), ([1], "array")]
+)
+def test_what_is_neither_number_nor_text_is_refused_with_its_place(value: Any, word: str) -> None:
+    with pytest.raises(StatusError) as caught:
+        read(policy_v1.PodDisruptionBudget, {"spec": {"minAvailable": value}})
+    place = "Go struct field PodDisruptionBudgetSpec.spec.minAvailable of type int32"
+    assert f"json: cannot unmarshal {word} into {place}" in caught.value.message
 
 
 def test_an_object_of_absurd_size_is_refused() -> None:
