@@ -14,7 +14,13 @@ from drakit.apiserver.admission.claims import ClaimPrivileges
 from drakit.apiserver.admission.grants import RoleGrants
 from drakit.apiserver.admission.limits import LimitRanger
 from drakit.apiserver.admission.pod_groups import GroupPriority, PodGroupProtection
-from drakit.apiserver.admission.pods import DefaultTolerations, NewNodeTaint, Priority, ServiceAccount
+from drakit.apiserver.admission.pods import (
+    DefaultTolerations,
+    NewNodeTaint,
+    OneDefaultClass,
+    Priority,
+    ServiceAccount,
+)
 from drakit.apiserver.admission.policies import BINDINGS, POLICIES, Policies
 from drakit.apiserver.admission.policies import GROUP as POLICY_GROUP
 from drakit.apiserver.admission.quota import ResourceQuota
@@ -107,6 +113,7 @@ def secure(
         NewNodeTaint(store),
         ServiceAccount(store),
         Priority(store),
+        OneDefaultClass(store),
         DefaultTolerations(store),
         PodGroupProtection(gates),
         GroupPriority(store, gates),

@@ -11,7 +11,13 @@ from drakit.api.errors import StatusError
 from drakit.api.gates import FeatureGates
 from drakit.apiserver.admission.claims import ADMIN_LABEL, ClaimPrivileges
 from drakit.apiserver.admission.limits import LimitRanger
-from drakit.apiserver.admission.pods import DefaultTolerations, NewNodeTaint, Priority, ServiceAccount
+from drakit.apiserver.admission.pods import (
+    DefaultTolerations,
+    NewNodeTaint,
+    OneDefaultClass,
+    Priority,
+    ServiceAccount,
+)
 from drakit.apiserver.admission.quota import ResourceQuota
 from drakit.apiserver.admission.quota_usage import QuotaUsage
 from drakit.apiserver.auth import AdmissionAttributes, Attributes, Decision, UserInfo
@@ -114,6 +120,23 @@ def test_priority_comes_from_the_class_or_is_zero() -> None:
         admitted(Priority(classes), pod(priorityClassName="low"))
     with pytest.raises(StatusError, match="must not be provided in pod spec"):
         admitted(Priority(classes), pod(priority=5))
+
+
+def test_priority_stays_when_a_pod_is_replaced_by_what_its_author_wrote() -> None:
+    old = pod(priority=5, preemptionPolicy="Never")
+    asked = attributes("", "pods", "UPDATE", pod(preemptionPolicy="PreemptLowerPriority"), old)
+    Priority(Objects()).admit(asked)
+    assert asked.object is not None
+    assert (asked.object["spec"]["priority"], asked.object["spec"]["preemptionPolicy"]) == (5, "PreemptLowerPriority")
+
+
+def test_one_priority_class_is_the_default() -> None:
+    first, second = ({"metadata": {"name": name}, "value": 5, "globalDefault": True} for name in ("first", "second"))
+    plugin = OneDefaultClass(Objects({("priorityclasses", "", "first"): first}))
+    plugin.validate(attributes("scheduling.k8s.io", "priorityclasses", "UPDATE", first, first))
+    plugin.validate(attributes("scheduling.k8s.io", "priorityclasses", "CREATE", {**second, "globalDefault": False}))
+    with pytest.raises(StatusError, match="PriorityClass first is already marked as default. Only one default can"):
+        plugin.validate(attributes("scheduling.k8s.io", "priorityclasses", "CREATE", second))
 
 
 def limit_range(*limits: dict[str, Any]) -> Objects:

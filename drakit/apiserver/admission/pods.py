@@ -96,15 +96,21 @@ _TOKEN_SOURCES: list[dict[str, Any]] = [
 
 
 class Priority(_PodPlugin):
-    """Turns priorityClassName into a number and a preemption policy; keeps both from being set by hand."""
+    """Turns priorityClassName into a number and a preemption policy; keeps both from being set by hand. They stay when the pod
+    is replaced by what its author wrote."""
 
     def concerns(self, kind: Kind, operation: str, subresource: str) -> bool:
-        return operation == "CREATE" and _whole_pod(kind, subresource)
+        return operation in ("CREATE", "UPDATE") and _whole_pod(kind, subresource)
 
     def admit(self, attributes: AdmissionAttributes) -> None:
-        pod = attributes.object
+        pod, old = attributes.object, attributes.old_object
         assert pod is not None
         spec = pod["spec"]
+        if old is not None:
+            both = {name: value for name, value in old["spec"].items() if name in ("priority", "preemptionPolicy")}
+            if missing := {name: value for name, value in both.items() if spec.get(name) is None}:
+                attributes.object = _with_spec(pod, **missing)
+            return
         fields, value, policy = self.established(attributes, spec.get("priorityClassName") or "")
         if spec.get("priority") is not None and spec["priority"] != value:
             text = (
@@ -138,6 +144,25 @@ class Priority(_PodPlugin):
 
 
 _PREEMPT = "PreemptLowerPriority"
+
+
+class OneDefaultClass(_PodPlugin):
+    """At most one PriorityClass is the default of pods that name none."""
+
+    def concerns(self, kind: Kind, operation: str, subresource: str) -> bool:
+        written = operation in ("CREATE", "UPDATE")
+        return written and (kind.group, kind.plural) == ("scheduling.k8s.io", "priorityclasses")
+
+    def validate(self, attributes: AdmissionAttributes) -> None:
+        new = attributes.object
+        assert new is not None
+        if not new.get("globalDefault"):
+            return
+        for other in self._lookup.list("scheduling.k8s.io", "priorityclasses"):
+            name = other["metadata"]["name"]
+            if other.get("globalDefault") and name != new["metadata"].get("name"):
+                text = f"PriorityClass {name} is already marked as default. Only one default can exist"
+                raise forbidden(attributes, text)
 
 
 class DefaultTolerations(_PodPlugin):
