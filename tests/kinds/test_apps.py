@@ -198,6 +198,16 @@ def test_claims_of_a_statefulset_say_what_they_need(claim: Plain, expected: list
     assert causes(created, kind("StatefulSet", "apps"), body) == [f"{path}.{text}" for text in expected]
 
 
+def test_claims_of_a_statefulset_are_called_what_they_are() -> None:
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    stored = created(kind("StatefulSet", "apps"), _workload(volumeClaimTemplates=[claim, claim]))
+    kinds = [(each["apiVersion"], each["kind"]) for each in stored["spec"]["volumeClaimTemplates"]]
+    assert kinds == [("v1", "PersistentVolumeClaim")] * 2  # of one name: Kubernetes takes that
+
+
 @pytest.mark.parametrize(
     ("name", "status", "expected"),
     [

@@ -340,6 +340,7 @@ def _default_stateful_set(obj: Object) -> None:
         if spec.get(name) is None:
             spec[name] = number
     for claim in spec.get("volumeClaimTemplates") or ():
+        claim["apiVersion"], claim["kind"] = "v1", "PersistentVolumeClaim"
         claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
         claim["status"] = {"phase": "Pending", **(claim.get("status") or {})}
 
@@ -396,13 +397,10 @@ def _without_host_names(obj: Object) -> Object:
     """The controller sets hostname and subdomain of the pods, whatever the template says."""
     template = obj["spec"].get("template") or {}
     pod_spec = {k: v for k, v in (template.get("spec") or {}).items() if k not in ("hostname", "subdomain")}
-    volumes = [
-        {"name": claim["metadata"].get("name", ""), "emptyDir": {}}
-        for claim in obj["spec"].get("volumeClaimTemplates") or ()
-    ]
-    if volumes:
-        names = {volume["name"] for volume in volumes}
-        own = [volume for volume in pod_spec.get("volumes") or () if volume.get("name") not in names]
+    claims = {claim["metadata"].get("name", "") for claim in obj["spec"].get("volumeClaimTemplates") or ()}
+    if claims:
+        volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in sorted(claims)]
+        own = [volume for volume in pod_spec.get("volumes") or () if volume.get("name") not in claims]
         pod_spec["volumes"] = [*volumes, *own]
     return {**obj, "spec": {**obj["spec"], "template": {**template, "spec": pod_spec}}}
 
