@@ -73,6 +73,7 @@ MANY = {"completionMode": "Indexed", "completions": 100_001, "backoffLimitPerInd
         pytest.param(succeeding({"succeededIndexes": "a"}), [f'{RULES}[0].succeededIndexes: Invalid value: "a": error parsing succeededIndexes: cannot convert string to integer for index: "a"'], id="no-number"),
         pytest.param(succeeding({"succeededIndexes": "0-1", "succeededCount": 3}), [f"{RULES}[0].succeededCount: Invalid value: 3: must be less than or equal to 2 (the number of indexes in the specified succeededIndexes field)"], id="count-over-indexes"),
         pytest.param(succeeding({"succeededCount": 6}), [f"{RULES}[0].succeededCount: Invalid value: 6: must be less than or equal to 5 (the number of specified completions)"], id="count-over-completions"),
+        pytest.param(job(completions=5, successPolicy={"rules": [{"succeededCount": 1}]}), ['spec.successPolicy: Invalid value: {"Rules":[{"SucceededIndexes":null,"SucceededCount":1}]}: requires indexed completion mode'], id="success-without-indexes"),
         pytest.param(job(selector={"matchLabels": {"app": "y"}}), ['spec.selector: Invalid value: {"matchLabels":{"app":"y","batch.kubernetes.io/controller-uid":"' + UID + '"}}: `selector` not auto-generated', "spec.template.metadata.labels: Invalid value: "], id="selector-of-ones-own"),
     ],
 )  # fmt: skip
@@ -146,6 +147,7 @@ def test_what_may_change_of_the_template(status: Plain, path: str, value: Any, w
         pytest.param({**INDEXED, "parallelism": 5}, {"parallelism": 3}, [], id="parallelism-alone"),
         pytest.param(INDEXED, {"completions": 4}, ["spec.completions: Invalid value: 4: can only be modified in tandem with spec.parallelism"], id="completions-alone"),
         pytest.param({"completions": 2}, {"completions": 3}, ["spec.completions: Invalid value: 3: field is immutable"], id="not-indexed"),
+        pytest.param({**INDEXED, "successPolicy": {"rules": [{"succeededCount": 1}]}}, {"successPolicy": {"rules": [{"succeededCount": 2}]}}, ['spec.successPolicy: Invalid value: {"Rules":[{"SucceededIndexes":null,"SucceededCount":2}]}: field is immutable'], id="policy"),
         pytest.param({}, {"managedBy": "a.io/b"}, ['spec.managedBy: Invalid value: "a.io/b": field is immutable'], id="manager"),
     ],
 )  # fmt: skip

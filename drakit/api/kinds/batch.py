@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from lightkube.models import batch_v1
 
-from drakit.api import declared, formats, selector_validation
+from drakit.api import declared, formats, selector_validation, wire
 from drakit.api.errors import Errors, FieldError
 from drakit.api.kind import Kind, Object, Strategy, Subresource, WriteContext
 from drakit.api.kinds import checks, entry, group_rules, job_rules, job_status
 from drakit.api.kinds.pod_defaults import default_pod_template
 from drakit.api.kinds.pod_validation import validate_pod_template
-from drakit.api.kinds.workloads import drop_disabled_template, validate_template_labels
+from drakit.api.kinds.workloads import drop_disabled_template, fixed_selector, validate_template_labels
 from drakit.api.selectors import matches_label_selector
 
 __all__ = ["KINDS"]
@@ -27,6 +29,7 @@ _COUNTS = (
     "maxFailedIndexes",
 )
 _PER_INDEX = ("backoffLimitPerIndex", "maxFailedIndexes")
+_POLICIES = {"podFailurePolicy": "batch_v1.PodFailurePolicy", "successPolicy": "batch_v1.SuccessPolicy"}
 _IMMUTABLE = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
 
 
@@ -40,7 +43,7 @@ def _default(job: Object) -> None:
         spec["backoffLimit"] = 6 if spec.get("backoffLimitPerIndex") is None else checks.MAX_INT32
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     if labels and not (job.get("metadata") or {}).get("labels"):
-        job.setdefault("metadata", {})["labels"] = dict(labels)
+        job.setdefault("metadata", {})["labels"] = labels  # the same object: `_prepare` sees that they are not its own
     if spec.get("completionMode") is None:
         spec["completionMode"] = "NonIndexed"
     if spec.get("suspend") is None:
@@ -60,15 +63,14 @@ def _prepare(job: Object, ctx: WriteContext) -> None:
     spec, meta = job["spec"], job["metadata"]
     if not spec["manualSelector"]:
         template = spec["template"].setdefault("metadata", {})
-        before = dict(template.get("labels") or {})
         labels = template.setdefault("labels", {})
+        has_own = meta.get("labels") and meta["labels"] is not labels
         for name in _NAME_LABELS:
             labels.setdefault(name, meta.get("name") or "")
         for name in _UID_LABELS:
             labels.setdefault(name, meta["uid"])
         spec.setdefault("selector", {}).setdefault("matchLabels", {}).setdefault(_UID_LABELS[1], meta["uid"])
-        # Labels that a job has only because its template has them follow the template.
-        if (meta.get("labels") or {}) == before:
+        if not has_own:
             meta["labels"] = dict(labels)
     drop_disabled_template(job, None, ctx)
     _drop_disabled(spec, {}, ctx)
@@ -162,7 +164,12 @@ def _completion_mode(spec: Object) -> Errors:
 
 
 def _needs_indexes(spec: Object, name: str) -> FieldError:
-    return FieldError.invalid(f"spec.{name}", spec[name], "requires indexed completion mode")
+    return FieldError.invalid(f"spec.{name}", _shown(spec, name), "requires indexed completion mode")
+
+
+def _shown(spec: Object, name: str) -> Any:
+    """Kubernetes prints policies by the field names of its internal types."""
+    return wire.as_internal(_POLICIES[name], spec.get(name)) if name in _POLICIES else spec.get(name)
 
 
 def _validate_hostnames(job: Object) -> Errors:
@@ -229,10 +236,10 @@ def _validate_update(new: Object, old: Object, ctx: WriteContext) -> Errors:
     elif spec.get("completions") not in (None, before.get("completions"), spec.get("parallelism")):
         text = "can only be modified in tandem with spec.parallelism"
         errors.append(FieldError.invalid("spec.completions", spec["completions"], text))
-    errors += checks.immutable(spec.get("selector"), before.get("selector"), "spec.selector")
+    errors += fixed_selector(new, old)
     errors += _validate_template_update(spec, old, ctx)
     for name in _IMMUTABLE:
-        errors += checks.immutable(spec.get(name), before.get(name), f"spec.{name}")
+        errors += checks.immutable(_shown(spec, name), _shown(before, name), f"spec.{name}")
     errors += _scheduling_update(spec, before) + _validate_hostnames(new)
     return errors + declared.check(group_rules.JOB_SCHEDULING, spec, before, "spec", ctx.gates)
 
