@@ -16,6 +16,7 @@ __all__ = [
     "validate",
     "validate_annotations",
     "validate_conditions",
+    "validate_kube_finalizer",
     "validate_labels",
     "validate_path_segment",
     "validate_template",
@@ -50,7 +51,10 @@ def validate(
     if (meta.get("generation") or 0) < 0:
         errors.append(FieldError.invalid(f"{path}.generation", meta["generation"], _NEGATIVE))
     errors += _validate_content(meta, path, finalizers=True)
-    return errors + validate_kube_finalizers(meta, path) if known_finalizers else errors
+    if known_finalizers:
+        for position, finalizer in enumerate(meta.get("finalizers") or ()):
+            errors += validate_kube_finalizer(finalizer, f"{path}.finalizers[{position}]")
+    return errors
 
 
 def same_content(new: Object, old: Object) -> bool:
@@ -187,17 +191,11 @@ def _validate_finalizers(finalizers: list[str], path: str) -> list[FieldError]:
     return errors
 
 
-def validate_kube_finalizers(meta: Object, path: str = "metadata") -> list[FieldError]:
+def validate_kube_finalizer(name: str, path: str) -> list[FieldError]:
     """Finalizers without a domain are Kubernetes' own."""
-    return [
-        FieldError.invalid(
-            f"{path}.finalizers[{position}]",
-            name,
-            "name is neither a standard finalizer name nor is it fully qualified",
-        )
-        for position, name in enumerate(meta.get("finalizers") or ())
-        if "/" not in name and name not in ("kubernetes", "orphan", "foregroundDeletion")
-    ]
+    if "/" in name or name in ("kubernetes", "orphan", "foregroundDeletion"):
+        return []
+    return [FieldError.invalid(path, name, "name is neither a standard finalizer name nor is it fully qualified")]
 
 
 def _validate_managed_fields(entries: list[Object], path: str) -> list[FieldError]:

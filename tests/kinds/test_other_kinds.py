@@ -163,6 +163,21 @@ def test_job_labels_its_pods_and_selects_them_by_uid() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        pytest.param({"app": "x"}, {"app"}, id="own-labels"),
+        pytest.param({"a": "b"}, {"a"}, id="others"),
+        pytest.param({}, {"app", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name"}, id="none"),
+    ],
+)  # fmt: skip
+def test_only_a_job_without_labels_takes_those_of_its_pods(own: dict[str, str], expected: set[str]) -> None:
+    pods = {"metadata": {"labels": {"app": "x"}}, "spec": template(restartPolicy="Never")["spec"]}
+    body = obj({"template": pods})
+    body["metadata"]["labels"] = own
+    assert set(created(kind("Job", "batch"), body)["metadata"]["labels"]) == expected
+
+
 def test_job_needs_a_restart_policy_that_ends() -> None:
     found = causes(created, kind("Job", "batch"), obj({"template": {"spec": template()["spec"]}}))
     assert found == ['spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"']
@@ -268,6 +283,50 @@ def test_policy_defaults() -> None:
     match = spec["matchConstraints"]
     assert (match["matchPolicy"], match["namespaceSelector"], match["objectSelector"]) == ("Equivalent", {}, {})
     assert match["resourceRules"][0]["scope"] == "*"
+
+
+def test_limit_range_is_rounded_and_consistent() -> None:
+    of = kind("LimitRange")
+
+    def complaints(**limit: Any) -> list[str]:
+        return causes(created, of, obj({"limits": [limit]}))
+
+    item = {"type": "Container", "min": {"cpu": "3u"}}
+    assert created(of, obj({"limits": [item]}))["spec"]["limits"][0]["min"] == {"cpu": "1m"}
+    bounds = {"type": "Container", "min": {"cpu": "1"}, "max": {"cpu": "2"}}
+    at = "spec.limits[0].maxLimitRequestRatio[cpu]"
+    assert complaints(**bounds, maxLimitRequestRatio={"cpu": "2"}) == []
+    assert complaints(**bounds, maxLimitRequestRatio={"cpu": "3"}) == [
+        f'{at}: Invalid value: "3": ratio 3 is greater than max/min = 2.000000'
+    ]
+    assert complaints(type="Pod", maxLimitRequestRatio={"cpu": "500m"}) == [
+        f'{at}: Invalid value: "500m": ratio 500m is less than 1'
+    ]
+    assert complaints(type="PersistentVolumeClaim") == [
+        "spec.limits[0].limits: Required value: either minimum or maximum storage value is required, but neither was provided"
+    ]
+    gpu = "example.com/gpu"
+    assert complaints(type="Container", default={gpu: "2"}, defaultRequest={gpu: "1"}) == [
+        f'spec.limits[0].defaultRequest[{gpu}]: Invalid value: "1": '
+        f"default value 2 must equal to defaultRequest value 1 in {gpu}"
+    ]
+
+
+def test_quota_names_resources_and_keeps_its_scopes() -> None:
+    of = kind("ResourceQuota")
+    old = created(of, obj({"scopes": ["BestEffort"]}))
+    assert causes(updated, of, {**old, "spec": {"scopes": ["BestEffort", "BestEffort"]}}, old) == []
+    status = {"used": {"gadgets": "1"}}
+    assert causes(updated, of, {**old, "status": status}, old, "status") == [
+        'status.used[gadgets]: Invalid value: "gadgets": must be a standard resource type or fully qualified',
+        'status.used[gadgets]: Invalid value: "gadgets": must be a standard resource for quota',
+    ]
+
+
+def test_a_policys_empty_word_is_not_taken_for_the_default() -> None:
+    body = obj({"failurePolicy": "", "matchConstraints": {"matchPolicy": ""}, "validations": [{"expression": "true"}]})
+    spec = strategy.decode(kind("ValidatingAdmissionPolicy", ADMISSION), "v1", body).obj["spec"]
+    assert (spec["failurePolicy"], spec["matchConstraints"]["matchPolicy"]) == ("", "")  # to be refused
 
 
 def test_priority_class_value_is_fixed_and_bounded() -> None:

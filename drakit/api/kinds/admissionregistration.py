@@ -19,20 +19,20 @@ GROUP = "admissionregistration.k8s.io"
 def _default_match(match: Object | None) -> None:
     if match is None:
         return
-    if not match.get("matchPolicy"):
+    if match.get("matchPolicy") is None:
         match["matchPolicy"] = "Equivalent"
     for name in ("namespaceSelector", "objectSelector"):
         if match.get(name) is None:
             match[name] = {}
     for rules in ("resourceRules", "excludeResourceRules"):
         for rule in match.get(rules) or ():
-            if not rule.get("scope"):
+            if rule.get("scope") is None:
                 rule["scope"] = "*"
 
 
 def _default_policy(policy: Object) -> None:
     spec = policy.setdefault("spec", {})
-    if not spec.get("failurePolicy"):
+    if spec.get("failurePolicy") is None:
         spec["failurePolicy"] = "Fail"
     _default_match(spec.get("matchConstraints"))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import ipaddress
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from drakit.api import formats
@@ -19,11 +19,11 @@ __all__ = [
     "dns_label",
     "immutable",
     "is_extended_resource",
+    "may_overcommit",
     "non_negative",
     "one_of",
     "port_number",
     "quantity",
-    "resource_amounts",
     "subdomain",
 ]
 
@@ -167,6 +167,11 @@ def is_native_resource(name: str) -> bool:
     return "/" not in name or "kubernetes.io/" in name
 
 
+def may_overcommit(name: str) -> bool:
+    """Whether the limit may be higher than the request."""
+    return is_native_resource(name) and not is_huge_page(name)
+
+
 @functools.lru_cache(maxsize=4096)
 def is_extended_resource(name: str) -> bool:
     return (
@@ -218,14 +223,4 @@ def resource_value(name: str, amount: str, path: str) -> Errors:
         errors.append(FieldError.invalid(path, amount, "must be greater than or equal to 0"))
     if (name in _OBJECT_COUNTS or is_extended_resource(name)) and value.milli_value() % 1000:
         errors.append(FieldError.invalid(path, amount, "must be an integer"))
-    return errors
-
-
-def resource_amounts(amounts: Mapping[str, str] | None, path: str) -> Errors:
-    """A resource list of a node or a quota: any qualified name, no negative amount."""
-    errors: Errors = []
-    for name, amount in (amounts or {}).items():
-        at = f"{path}[{name}]"
-        errors += qualified_name(name, at)
-        errors += resource_value(name, amount, at)
     return errors

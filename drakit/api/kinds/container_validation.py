@@ -324,15 +324,14 @@ def validate_resources(
 
 
 def _request_within_limit(name: str, amount: str, limit: str | None, path: str) -> Errors:
-    overcommit = checks.is_native_resource(name) and not checks.is_huge_page(name)
     if limit is None:
-        if overcommit:
+        if checks.may_overcommit(name):
             return []
         return [FieldError.required(f"{path}.limits", "Limit must be set for non overcommitable resources")]
     if amount == limit:
         return []
     order = checks.quantity(amount).compare(checks.quantity(limit))
-    if order and not overcommit:
+    if order and not checks.may_overcommit(name):
         return [FieldError.invalid(f"{path}.requests", amount, f"must be equal to {name} limit of {limit}")]
     if order > 0:
         return [

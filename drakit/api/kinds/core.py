@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 
 from lightkube.models import core_v1
 
-from drakit.api import formats, metadata
+from drakit.api import formats, metadata, wire
 from drakit.api.errors import Errors, FieldError
 from drakit.api.kind import ALL_VERBS, Kind, Object, Strategy, Subresource, Version, WriteContext, text_at
 from drakit.api.kinds import checks, entry
@@ -50,11 +51,7 @@ def _validate_namespace(namespace: Object, ctx: WriteContext) -> Errors:
     path = "spec.finalizers"
     errors: Errors = []
     for name in (namespace.get("spec") or {}).get("finalizers") or ():
-        bad = checks.qualified_name(name, path)
-        errors += bad
-        if not bad and "/" not in name and name != "kubernetes":
-            text = "name is neither a standard finalizer name nor is it fully qualified"
-            errors.append(FieldError.invalid(path, name, text))
+        errors += checks.qualified_name(name, path) + metadata.validate_kube_finalizer(name, path)
     return errors
 
 
@@ -106,9 +103,9 @@ def _validate_node(node: Object, ctx: WriteContext) -> Errors:
         errors += [FieldError.invalid(f"{at}.value", taint["value"], text) for text in _taint_value(taint)]
         errors += checks.one_of(effect, ("NoSchedule", "PreferNoSchedule", "NoExecute"), f"{at}.effect")
         if (key, effect) in seen:
-            error = FieldError.duplicate(at, taint)
+            shown = wire.as_internal("core_v1.Taint", taint)
             text = "taints must be unique by key and effect pair"
-            errors.append(FieldError(error.type, at, taint, text))
+            errors.append(replace(FieldError.duplicate(at, shown), detail=text))
         seen.add((key, effect))
     for position, cidr in enumerate(spec.get("podCIDRs") or ()):
         errors += checks.cidr(cidr, f"spec.podCIDRs[{position}]")

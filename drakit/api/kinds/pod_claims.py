@@ -14,7 +14,7 @@ _MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 
 
 def claim_names(spec: Object) -> frozenset[str]:
-    return frozenset(claim.get("name", "") for claim in spec.get("resourceClaims") or ())
+    return frozenset(name for claim in spec.get("resourceClaims") or () if (name := claim.get("name")))
 
 
 def validate_pod_claims(claims: list[Object] | None, path: str, annotations: Object | None = None) -> Errors:

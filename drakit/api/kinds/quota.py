@@ -33,10 +33,7 @@ def _default_quota(quota: Object) -> None:
 
 def _validate_quota(quota: Object, ctx: WriteContext) -> Errors:
     spec = quota.get("spec") or {}
-    errors: Errors = []
-    for name, amount in (spec.get("hard") or {}).items():
-        errors += checks.quota_resource_name(name, f"spec.hard[{name}]")
-        errors += checks.resource_value(name, amount, f"spec.hard[{name}]")
+    errors = _resources(spec.get("hard"), "spec.hard")
     scopes = spec.get("scopes") or []
     for scope in scopes:
         if scope not in _SCOPES:
@@ -46,6 +43,14 @@ def _validate_quota(quota: Object, ctx: WriteContext) -> Errors:
             errors.append(FieldError.invalid("spec.scopes", scopes, "conflicting scopes"))
     for term in (spec.get("scopeSelector") or {}).get("matchExpressions") or ():
         errors += _scope_term(term, "spec.scopeSelector.matchExpressions")
+    return errors
+
+
+def _resources(amounts: Object | None, path: str) -> Errors:
+    errors: Errors = []
+    for name, amount in (amounts or {}).items():
+        errors += checks.quota_resource_name(name, f"{path}[{name}]")
+        errors += checks.resource_value(name, amount, f"{path}[{name}]")
     return errors
 
 
@@ -76,15 +81,14 @@ def _scope_term(term: Object, path: str) -> Errors:
 def _validate_quota_update(new: Object, old: Object, ctx: WriteContext) -> Errors:
     spec, before = new.get("spec") or {}, old.get("spec") or {}
     errors = _validate_quota(new, ctx)
-    if sorted(spec.get("scopes") or ()) != sorted(before.get("scopes") or ()):
+    if set(spec.get("scopes") or ()) != set(before.get("scopes") or ()):
         errors.append(FieldError.invalid("spec.scopes", spec.get("scopes"), "field is immutable"))
     return errors
 
 
 def _validate_quota_status(new: Object, old: Object, ctx: WriteContext) -> Errors:
     status = new.get("status") or {}
-    errors = checks.resource_amounts(status.get("hard"), "status.hard")
-    return errors + checks.resource_amounts(status.get("used"), "status.used")
+    return _resources(status.get("hard"), "status.hard") + _resources(status.get("used"), "status.used")
 
 
 RESOURCE_QUOTA = entry.kind(
@@ -103,6 +107,9 @@ RESOURCE_QUOTA = entry.kind(
 )
 
 
+_AMOUNTS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
+
+
 def _default_limit_range(limits: Object) -> None:
     """Container limits stand in for the defaults that are not given."""
     for item in (limits.get("spec") or {}).get("limits") or ():
@@ -116,6 +123,8 @@ def _default_limit_range(limits: Object) -> None:
             for name in ("default", "defaultRequest"):
                 if not item[name]:
                     del item[name]
+        for name in _AMOUNTS:
+            round_resources(item.get(name))
 
 
 def _validate_limit_range(limits: Object, ctx: WriteContext) -> Errors:
@@ -138,7 +147,7 @@ def _validate_limit_range(limits: Object, ctx: WriteContext) -> Errors:
 
 def _limit_amounts(item: Object, kind: str, at: str) -> Errors:
     errors: Errors = []
-    names = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"]
+    names = [*_AMOUNTS]
     if kind == "Pod":
         for name in ("default", "defaultRequest"):
             names.remove(name)
@@ -155,6 +164,28 @@ def _limit_amounts(item: Object, kind: str, at: str) -> Errors:
             if other is not None and checks.quantity(amount) > checks.quantity(other):
                 value = amounts[shown][key]
                 errors.append(FieldError.invalid(f"{at}.{field}[{key}]", value, text.format(amount, other)))
+    if kind == "PersistentVolumeClaim" and "storage" not in {**amounts["min"], **amounts["max"]}:
+        text = "either minimum or maximum storage value is required, but neither was provided"
+        errors.append(FieldError.required(f"{at}.limits", text))
+    for key, ratio in amounts["maxLimitRequestRatio"].items():
+        errors += _ratio(ratio, amounts["min"].get(key), amounts["max"].get(key), f"{at}.maxLimitRequestRatio[{key}]")
+    for key, request in amounts.get("defaultRequest", {}).items():
+        limit = amounts["default"].get(key)
+        if limit is not None and checks.quantity(limit) != checks.quantity(request) and not checks.may_overcommit(key):
+            text = f"default value {limit} must equal to defaultRequest value {request} in {key}"
+            errors.append(FieldError.invalid(f"{at}.defaultRequest[{key}]", request, text))
+    return errors
+
+
+def _ratio(ratio: str, least: str | None, most: str | None, path: str) -> Errors:
+    errors: Errors = []
+    value = checks.quantity(ratio).to_fraction()
+    if value < 1:
+        errors.append(FieldError.invalid(path, ratio, f"ratio {ratio} is less than 1"))
+    if least is not None and most is not None and (bottom := checks.quantity(least).to_fraction()):
+        bound = checks.quantity(most).to_fraction() / bottom
+        if value > bound:
+            errors.append(FieldError.invalid(path, ratio, f"ratio {ratio} is greater than max/min = {float(bound):f}"))
     return errors
 
 
