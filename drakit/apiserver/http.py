@@ -113,6 +113,7 @@ class Connection(asyncio.Protocol):
         self.closing = True
         self._connections.discard(self)
         self._waiting.clear()
+        self._parser = None  # it refers to us; cycles are collected late, and unsent answers may be large
         if self._raw is not None:
             self._raw.feed(b"")
         if self.on_lost is not None:
@@ -157,7 +158,6 @@ class Connection(asyncio.Protocol):
     # -- httptools callbacks -------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        self._reset()
         self._begun = True
         self._begun_at = self._now()
 
@@ -213,6 +213,7 @@ class Connection(asyncio.Protocol):
             self._parser.get_method().decode("latin-1"), path, query.decode("latin-1"), self._headers, self._groups,
             b"".join(self._body) if self._body else b"", keep_alive, upgrade, leftover, extras=self._extras,
         )  # fmt: skip
+        self._reset()
         if self._request is None:
             self._begin(request)
         else:
