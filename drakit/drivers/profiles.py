@@ -12,12 +12,17 @@ import re
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from drakit.api import registry, strategy
+from drakit.api.errors import StatusError
+from drakit.api.gates import FeatureGates
+from drakit.api.kind import WriteContext
 from drakit.client.transport import Plain
 
 __all__ = ["Profile", "ProfileError", "load", "names"]
@@ -52,7 +57,26 @@ def load(name: str) -> Profile:
         value = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ProfileError(f"profile {name}: {error}") from error
-    return Profile.parse(value, name)
+    made = Profile.parse(value, name)
+    try:
+        _check(made)
+    except (ProfileError, StatusError) as error:
+        raise ProfileError(f"profile {name}: {error}") from None
+    return made
+
+
+def _check(made: Profile) -> None:
+    """What a node of it publishes would be taken by an API server, whose gates are not known here."""
+    context = WriteContext(FeatureGates.parse("AllAlpha=true,AllBeta=true"), datetime.now(UTC))
+    for obj in [made.node("node-0"), *made.device_classes(), *made.slices("node-0")]:
+        found = registry.by_api_version(obj["apiVersion"], obj["kind"])
+        assert found is not None
+        kind, version = found
+        decoded = strategy.decode(kind, version, obj)
+        if decoded.strict_errors:
+            raise ProfileError(f"{kind.kind}: {', '.join(decoded.strict_errors)}")
+        decoded.obj.setdefault("metadata", {}).setdefault("uid", "unknown yet")
+        strategy.create(kind, decoded.obj, context)
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,9 +74,32 @@ def test_an_unknown_placeholder_is_told() -> None:
         profile(pools=[pool({"name": "{gpu}"})]).slices("n")
 
 
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        pytest.param({"pools": [pool({"name": "{gpu}"})]}, "{gpu}: there is no variable gpu", id="placeholder"),
+        pytest.param({"pools": [pool({"name": "Gpu_0"})]}, "spec.devices[0].name: Invalid value", id="name"),
+        pytest.param({"pools": [pool({"name": "d", "atributes": {}})]}, 'unknown field "spec.devices[0].atributes"', id="field"),
+        pytest.param({"classes": [{"spec": {}}]}, "name or generateName is required", id="class"),
+        pytest.param({"node": {"labels": {"a b": "c"}}}, "metadata.labels: Invalid value", id="label"),
+        pytest.param({"pools": [pool({"name": "d", "capacity": {"m": {"value": "x"}}})]}, "quantities must match", id="amount"),
+    ],
+)  # fmt: skip
+def test_what_an_api_server_would_refuse_is_told_when_the_profile_is_read(
+    tmp_path: Path, content: dict[str, Any], text: str
+) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump({"name": "mine", **content}))
+    with pytest.raises(ProfileError) as refused:
+        load(str(path))
+    assert str(refused.value).startswith(f"profile {path}: ")
+    assert text in str(refused.value)
+
+
 def test_a_profile_of_ones_own(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
-    path.write_text(yaml.safe_dump({"name": "mine", "pools": [pool({"name": "d"})]}))
+    alpha = {"name": "d", "attributes": {"links": {"strings": ["a", "b"]}}}
+    path.write_text(yaml.safe_dump({"name": "mine", "pools": [pool(alpha)]}))
     assert load(str(path)).drivers == ["d.example.com"]
 
 
