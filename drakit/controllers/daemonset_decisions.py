@@ -7,7 +7,7 @@ again, alone: the work is the same for 5 nodes and for 5,000. Only a new templat
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -30,6 +30,7 @@ from drakit.controllers.objects import (
 )
 from drakit.controllers.pods import scaled, selector_of
 from drakit.controllers.revisions import revision_of_pod
+from drakit.controllers.ripening import Ripening, ripe_at
 from drakit.scheduler.selectors import node_selector_matches, untolerated
 
 __all__ = ["GENERATION", "Fitting", "Roster", "Step", "decide", "next_status", "node_of", "tolerations"]
@@ -123,7 +124,7 @@ class Cell:
     ended: tuple[Plain, ...] = ()
     counts: tuple[str, ...] = ()  # numbers of the status that the node adds one to, and some of our own (`_…`)
     update: str = ""  # where the node stands in an update: a key of Roster.updates
-    ripening: bool = False  # will change without an event: a pod is ready, but not for minReadySeconds
+    ripe: float | None = None  # will change without an event then: a pod is ready, but not for minReadySeconds yet
 
     @property
     def acts(self) -> bool:
@@ -146,7 +147,7 @@ class Roster:
         # Nodes by what an update does there: `old` is to be replaced when there is room, `broken` at once, `replaced` has its new pod,
         # `unwanted` shall have none but may keep it until all others are well.
         self.updates: dict[str, dict[str, None]] = {"old": {}, "broken": {}, "replaced": {}, "unwanted": {}}
-        self.ripening: dict[str, None] = {}
+        self.ripening: Ripening[str] = Ripening()  # nodes
         self.revisions: Counter[str] = Counter()  # of all pods
         self.strangers: set[str] = set()  # pods that no longer match the selector
         # node -> how long to wait after its last failed pod, since when
@@ -207,21 +208,23 @@ class Roster:
 
     def look(self, now: datetime) -> None:
         """Take in what has changed, and what time has changed."""
-        changed, self._changed = {**self._changed, **self.ripening}, {}
+        changed, self._changed = self._changed | dict.fromkeys(self.ripening.take(now)), {}
         for node in changed:
             old = self.cells.pop(node, None)
             if old is not None:
                 self._count(node, old, -1)
+                self.ripening.discard(node)
             if node in self._fits or node in self._pods:
                 new = self.cells[node] = self._cell(node, now)
                 self._count(node, new, 1)
+                if new.ripe is not None:
+                    self.ripening.put(node, new.ripe)
 
     def _count(self, node: str, cell: Cell, sign: int) -> None:
         for kind in cell.counts:
             self.counts[kind] += sign
         groups = (
             (self.acting, cell.acts),
-            (self.ripening, cell.ripening),
             (self.updates.get(cell.update), bool(cell.update)),
         )
         for group, member in groups:
@@ -278,8 +281,15 @@ class Roster:
             ended=tuple(pod for pod in lasting if pod_finished(pod)) if stay else (),
             counts=(*self._numbers(run, there, now), *self._private_numbers(run, there, lasting, now)),
             update=self._standing(run, lasting, now),
-            ripening=any(pod_ready(pod) and not self._available(pod, now) for pod in there),
+            ripe=min(self._ripe_at(there, now), default=None),
         )
+
+    def _ripe_at(self, pods: list[Plain], now: datetime) -> Iterator[float]:
+        for pod in pods:
+            if self._minimum and pod_ready(pod) and not self._available(pod, now):
+                at = ripe_at(pod, self._minimum)
+                if at is not None:
+                    yield at
 
     def _excess(self, living: list[Plain], now: datetime) -> list[Plain]:
         """While surging a new pod may be beside an old one, as long as the old one is ready and the new one is not available."""

@@ -142,9 +142,12 @@ class DaemonSetController:
             )
         used = {f"{name(daemon_set)[:223]}-{digest}" for digest in roster.revisions}
         await self._history.truncate(daemon_set, {name(revision), *used})
+        waits = (step.wait, roster.ripening.wait(self._clock.now()))
+        again = min((seconds for seconds in waits if seconds is not None), default=None)
         if failure is not None:
+            self.loop.add_after(key, again)
             raise failure
-        return min(step.wait or 1.0, 1.0) if roster.ripening else step.wait
+        return again
 
     async def _carry_out(self, daemon_set: Plain, step: Step, revision: str) -> Exception | None:
         for pod in step.ended:

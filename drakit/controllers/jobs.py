@@ -227,6 +227,7 @@ class JobController:
         first = self._first_status(job, counts, succeeded=succeeded, failed=failed, verdict=verdict, managed=managed)
         await self._track(job, first, counts=counts, verdict=verdict, backoff=backoff, held=held)
         if failure is not None:
+            self.loop.add_after(key_of(job), again)
             raise failure
         return again
 

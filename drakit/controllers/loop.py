@@ -79,8 +79,10 @@ class ControlLoop:
     def add(self, key: str) -> None:
         self.queue.add(key)
 
-    def add_after(self, key: str, seconds: float) -> None:
-        self.queue.add_after(key, min(seconds, _LONGEST_WAIT))
+    def add_after(self, key: str, seconds: float | None) -> None:
+        """None: there is nothing to wait for. A reconcile that fails says so here when it would have to look again."""
+        if seconds is not None:
+            self.queue.add_after(key, min(seconds, _LONGEST_WAIT))
 
     @property
     def idle(self) -> bool:
@@ -128,8 +130,7 @@ class ControlLoop:
             log.exception("%s %s failed (again in %.3f s)", self.name, key, delay)
         else:
             self.queue.forget(key)
-            if after is not None:
-                self.add_after(key, after)
+            self.add_after(key, after)
 
 
 def _show(queue: WorkQueue[str], metrics: Registry) -> None:

@@ -174,9 +174,11 @@ class ReplicaSetController:
         if not deleting(replica_set):
             failure, again = await self._scale(replica_set)
         await self._write_status(as_judged(self._sets, replica_set), exact, failure)
+        again = min((seconds for seconds in (again, self._next_look(replica_set)) if seconds is not None), default=None)
         if failure is not None:
+            self.loop.add_after(key, again)
             raise failure
-        return min((seconds for seconds in (again, self._next_look(replica_set)) if seconds is not None), default=None)
+        return again
 
     def _count(self, owner: str, state: str) -> int:
         return self._pods.index_count(WORKLOAD, f"{owner}:{state}")

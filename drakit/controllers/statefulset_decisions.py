@@ -22,7 +22,6 @@ from drakit.controllers.objects import (
     key_of,
     labels,
     name,
-    pod_available,
     pod_finished,
     pod_ready,
     set_condition,
@@ -31,6 +30,7 @@ from drakit.controllers.objects import (
 )
 from drakit.controllers.pods import scaled, selector_of
 from drakit.controllers.revisions import revision_of_pod
+from drakit.controllers.ripening import Ripening, ripe_at
 
 __all__ = [
     "POD_INDEX_LABEL",
@@ -133,6 +133,7 @@ class Roster:
         self.present = Ordinals()
         self.troubled = Ordinals()  # finished, being deleted, not running or not ready
         self.ripening = Ordinals()  # ready, but not for minReadySeconds yet, as far as we know
+        self._ripe: Ripening[int] = Ripening()  # those of them of which is known when they will be
         self.lasting: dict[str, Ordinals] = {}  # revision -> pods that are not being deleted
         self.finished = Ordinals()  # and not being deleted
         self.unnamed = Ordinals()  # not finished, and without the label that says their name
@@ -170,6 +171,8 @@ class Roster:
             self.troubled.add(ordinal)
         if ready and self.minimum:
             self.ripening.add(ordinal)
+            if (at := ripe_at(pod, self.minimum)) is not None:
+                self._ripe.put(ordinal, at)
 
     def remove(self, pod: Plain) -> None:
         self.strangers.discard(key_of(pod))
@@ -180,7 +183,7 @@ class Roster:
         revision = revision_of_pod(known)
         self.unsettled.add(ordinal)
         self.present.discard(ordinal)
-        for each in (self.troubled, self.ripening, self.finished, self.unnamed):
+        for each in (self.troubled, self.ripening, self._ripe, self.finished, self.unnamed):
             each.discard(ordinal)
         self.revisions[revision] -= 1
         if not self.revisions[revision]:
@@ -193,9 +196,12 @@ class Roster:
 
     def ripen(self, now: datetime) -> None:
         """Pods that have been ready for long enough are available."""
-        for ordinal in [*self.ripening.list]:
-            if pod_available(self.pods[ordinal], self.minimum, now):
-                self.ripening.discard(ordinal)
+        for ordinal in self._ripe.take(now):
+            self.ripening.discard(ordinal)
+
+    def next_look(self, now: datetime) -> float | None:
+        """Seconds until the next pod becomes available."""
+        return self._ripe.wait(now)
 
     def missing(self) -> Iterator[int]:
         return self.present.gaps(self.wanted)
@@ -395,6 +401,8 @@ def _updates(stateful_set: Plain, roster: Roster, update: str) -> list[int]:
     """Ordinals of pods of an old revision to replace now, from the last ordinal down to the partition."""
     rolling = (spec(stateful_set).get("updateStrategy") or {}).get("rollingUpdate") or {}
     limit = max(1, scaled(rolling.get("maxUnavailable", 1), len(roster.wanted), up=False))
+    if all(revision == update for revision in roster.lasting):
+        return []
     unavailable = roster.unavailable()
     room = max(0, limit - len(unavailable))
     chosen: list[int] = []

@@ -138,9 +138,11 @@ class StatefulSetController:
                 failure = error
         await self._write_status(as_judged(self._sets, stateful_set), roster, current, update, progress)
         await self._history.truncate(stateful_set, {current, update, *roster.revisions})
+        again = roster.next_look(self._clock.now()) if done else AGAIN
         if failure is not None:
+            self.loop.add_after(key_of(stateful_set), again)
             raise failure
-        return AGAIN if roster.ripening or not done else None
+        return again
 
     def _refuse(self, stateful_set: Plain) -> None:
         """The strategy was set while its gate was on."""

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from lightkube.models.apps_v1 import ReplicaSet
+from lightkube.models.apps_v1 import DaemonSet, ReplicaSet, StatefulSet
+from lightkube.models.batch_v1 import Job
 from lightkube.models.core_v1 import Pod
 
 from drakit.api.errors import StatusError
 from drakit.client import Plain, Request
 from drakit.controllers import daemonsets, job_decisions, pace, replicasets
+from drakit.controllers.objects import format_time
 from drakit.controllers.pods import COMPLETION_INDEX
 from drakit.controllers.statefulset_decisions import Roster, decide, next_status
 from tests.controllers import objects as make
 from tests.controllers.between import Between
 from tests.controllers.cluster import Cluster
-from tests.controllers.kubelet import add_node, run_until_quiet
+from tests.controllers.kubelet import READY, add_node, run_until_quiet
 from tests.effort import bounded
 
 _TURNS = 400  # of the event loop: a controller that backs off acts a few times in them
@@ -195,3 +198,44 @@ def test_a_statefulset_of_all_ordinals_there_are_decides_at_once() -> None:
             made = [action.ordinal for each in step.rounds for action in each if action.verb == "create"]
             assert made == ([*range(300, 400), *range(401, 501)] if policy == "Parallel" else [])
             next_status(owner, roster, "r", "r", now)
+
+
+@pytest.mark.parametrize("model", [ReplicaSet, StatefulSet, DaemonSet])
+def test_pods_become_available_in_time_although_others_are_refused(model: type[Any]) -> None:
+    """A refusal is tried again after longer and longer waits; minReadySeconds is over in the middle of one."""
+
+    kind = model.__name__
+
+    async def story() -> None:
+        count = itertools.count()
+
+        async def refuse(request: Request) -> None:
+            if request.plural == "pods" and request.method == "POST" and next(count) >= 2:
+                raise StatusError(403, "Forbidden", "no")
+
+        async with Cluster([f"{kind.lower()}-controller"], wrap=lambda inner: Between(inner, refuse)) as cluster:
+            for number in range(3):
+                await add_node(cluster, f"n{number}")
+            more = {} if kind == "DaemonSet" else {"replicas": 3}
+            more |= {"podManagementPolicy": "Parallel"} if kind == "StatefulSet" else {}
+            await cluster.create(make.workload(kind, "w", minReadySeconds=50, **more))
+            await cluster.settle(1)
+            ready = {**READY, "lastTransitionTime": format_time(cluster.clock.now())}
+            for pod in await cluster.list(Pod):
+                body = {"status": {"phase": "Running", "conditions": [ready]}}
+                await cluster.patch(Pod, pod["metadata"]["name"], body, subresource="status")
+            await cluster.settle(53)
+            status = (await cluster.list(model))[0]["status"]
+            assert status.get("availableReplicas", status.get("numberAvailable")) == 2
+
+    asyncio.run(story())
+
+
+def test_a_job_whose_pods_are_refused_ends_in_time() -> None:
+    async def story() -> None:
+        async with Cluster(["job-controller"], wrap=lambda inner: Between(inner, _refuse_pods)) as cluster:
+            await cluster.create(make.job("j", activeDeadlineSeconds=100))
+            await cluster.settle(102)
+            assert (await cluster.get(Job, "j"))["status"]["conditions"][-1]["type"] == "Failed"
+
+    asyncio.run(story())

@@ -400,6 +400,10 @@ EVENTS: tuple[Event, ...] = (
     ),
     Event(_STATEFUL, "one of n pods is deleted", kill_one("app=s")),
     Event(_STATEFUL, "the first of n pods is updated", next_one("app=s"), _update(StatefulSet, "s")),
+    Event(
+        _STATEFUL, "one of n pods that ripen is no longer ready", one_pod("app=ripe-s", _UNREADY),
+        _workload("StatefulSet", "ripe-s", minReadySeconds=86_400, **_PARALLEL),
+    ),
     Event(_STATEFUL, "a set of one grows", patch(StatefulSet, "other-1", {"spec": {"replicas": 2}})),
     Event(_DAEMONS, "one of n pods is no longer ready", one_pod("app=d", _UNREADY), _workload("DaemonSet", "d")),
     Event(_DAEMONS, "one of n pods is deleted", kill_one("app=d")),
@@ -408,6 +412,10 @@ EVENTS: tuple[Event, ...] = (
     Event(_DAEMONS, "a node leaves", delete(Node, "newcomer")),
     Event(_DAEMONS, "a node reports", patch(Node, "node-1", _REPORT, subresource="status"), changes=False),
     Event(_DAEMONS, "a node gets a label", patch(Node, "node-1", {"metadata": {"labels": {"x": "y"}}}), changes=False),
+    Event(
+        _DAEMONS, "one of n pods that ripen is no longer ready", one_pod("app=ripe-d", _UNREADY),
+        _workload("DaemonSet", "ripe-d", minReadySeconds=86_400),
+    ),
     Event(
         "serviceaccount-controller", "a new namespace",
         create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fresh"}}),
