@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 
 import msgspec
+from lightkube.models.autoscaling_v1 import Scale
 
 from drakit.api.errors import StatusError
-from drakit.api.kind import Kind
+from drakit.api.kind import Kind, Strategy
+from drakit.api.kinds import entry
 from drakit.apiserver.call import Answer, Call, Listing
 from drakit.apiserver.context import zero_object
 from drakit.apiserver.negotiation import Form
 from drakit.apiserver.stored import Event, Plain, Stored, frame, json_body, prefix
 
 __all__ = ["Frames", "plain_answer", "render", "status_body"]
+
+SCALE = entry.kind(Scale, "scales", Strategy(), group="autoscaling")  # a view of workloads: nobody can ask for a list
 
 _encode = msgspec.json.Encoder().encode
 INITIAL_EVENTS_END = {"k8s.io/initial-events-end": "true"}
@@ -30,6 +35,10 @@ def render(call: Call, answer: Answer, form: Form, now: datetime) -> tuple[bytes
     """The body and its Content-Type."""
     if form.transform and (answer.stored is not None or answer.listing is not None):
         body = _encode(_transformed(call, answer, form, now))
+    elif form.transform == "Table" and call.subresource == "scale" and answer.value is not None:
+        scale = Stored(SCALE, call.key, answer.value, answer.version)
+        call = replace(call, kind=SCALE, version=SCALE.storage_version)
+        body = _encode(table(call, (scale,), _version_only(scale), form, now))
     elif answer.stored is not None:
         body = prefix(call.kind, call.version) + answer.stored.body(call.kind, call.version)[1:]
     elif answer.listing is not None:

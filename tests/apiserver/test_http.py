@@ -280,3 +280,17 @@ def test_yaml_is_read_and_written_as_kubernetes_does(running: Running) -> None:
     _, _, text = running.http("GET", f"{maps}/truth", headers={"Accept": "application/yaml"})
     assert b"a: 'on'" in text
     assert b"'true': 'n'" in text
+
+
+def test_scale_is_a_row_of_numbers_for_kubectl(running: Running) -> None:
+    deployments = "/apis/apps/v1/namespaces/default/deployments"
+    template = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"replicas": 3, "selector": {"matchLabels": {"app": "x"}}, "template": template}
+    running.json("POST", deployments, {"metadata": {"name": "scaled"}, "spec": spec})
+    accept = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
+    code, table = running.json("GET", f"{deployments}/scaled/scale", headers=accept)
+    assert (code, table["kind"]) == (200, "Table")
+    assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Desired", "Available", "Age"]
+    (row,) = table["rows"]
+    assert row["cells"][:3] == ["scaled", 3, 0]
+    assert row["object"]["metadata"]["name"] == "scaled"
