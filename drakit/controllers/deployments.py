@@ -251,7 +251,7 @@ class DeploymentController:
     async def _mark_paused(self, deployment: Deployment) -> Deployment:
         obj = deployment.obj
         known = condition(obj, "Progressing")
-        reason = known["reason"] if known else ""
+        reason = (known or {}).get("reason")
         if not deployment.has_deadline or reason == "ProgressDeadlineExceeded":
             return deployment
         if deployment.paused and reason != "DeploymentPaused":

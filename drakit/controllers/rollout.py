@@ -322,7 +322,7 @@ class Deployment:
     def _progress(self, conditions: list[Plain], new: Plain, now: datetime) -> list[Plain]:
         if not self.has_deadline:
             return _without(conditions, "Progressing")
-        current = next((entry for entry in conditions if entry["type"] == "Progressing"), None)
+        current = _progressing(conditions)
         reason = current["reason"] if current else ""
         new_set = self.new_set
         what = f'ReplicaSet "{name(new_set)}"' if new_set is not None else f'Deployment "{name(self.obj)}"'
@@ -346,7 +346,7 @@ class Deployment:
         # `changed`: all pods went to another set between two looks, so that the counts tell of no movement.
         if changed or self._moving(new):
             stamp = format_time(now)
-            since = current["lastTransitionTime"] if current and current["status"] == "True" else stamp
+            since = current.get("lastTransitionTime", stamp) if current and current["status"] == "True" else stamp
             entry = {
                 "type": "Progressing", "status": "True", "lastUpdateTime": stamp, "lastTransitionTime": since,
                 "reason": "ReplicaSetUpdated", "message": f"{what} is progressing.",
@@ -387,21 +387,21 @@ class Deployment:
         if failure is None:
             return _without(conditions, "ReplicaFailure")
         known = next((entry for entry in conditions if entry["type"] == "ReplicaFailure"), None)
-        if known is not None and (known["status"], known["reason"]) == (failure["status"], failure["reason"]):
+        if known is not None and (known["status"], known.get("reason")) == (failure["status"], failure.get("reason")):
             return conditions
         since = known if known is not None and known["status"] == failure["status"] else failure
         return [
             *_without(conditions, "ReplicaFailure"),
             {
                 **failure,
-                "lastUpdateTime": failure["lastTransitionTime"],
-                "lastTransitionTime": since["lastTransitionTime"],
+                "lastUpdateTime": failure.get("lastTransitionTime"),
+                "lastTransitionTime": since.get("lastTransitionTime"),
             },
         ]
 
     def look_again(self, new: Plain, now: datetime) -> float | None:
         """When to see whether progress has stopped."""
-        current = next((entry for entry in new.get("conditions") or () if entry["type"] == "Progressing"), None)
+        current = _progressing(new.get("conditions") or ())
         if (
             not self.has_deadline
             or current is None
@@ -411,6 +411,15 @@ class Deployment:
             return None
         waited = (now - parse_time(current["lastUpdateTime"])).total_seconds()
         return max(0.0, float(spec(self.obj)["progressDeadlineSeconds"] - waited)) + 1.0
+
+
+def _progressing(conditions: Iterable[Plain]) -> Plain | None:
+    """With what Go reads where somebody else wrote nothing."""
+    for entry in conditions:
+        if entry["type"] == "Progressing":
+            given = {field: value for field, value in entry.items() if value is not None}
+            return {"reason": "", "message": "", "lastUpdateTime": "0001-01-01T00:00:00Z", **given}
+    return None
 
 
 def proportional_sizes(
@@ -454,7 +463,7 @@ def with_condition(
     if known is not None and (known["status"], known.get("reason")) == (state, reason):
         return list(conditions)
     stamp = format_time(now)
-    since = known["lastTransitionTime"] if known is not None and known["status"] == state else stamp
+    since = (known.get("lastTransitionTime") or stamp) if known is not None and known["status"] == state else stamp
     entry = {
         "type": kind, "status": state, "lastUpdateTime": stamp, "lastTransitionTime": since, "reason": reason, "message": message,
     }  # fmt: skip

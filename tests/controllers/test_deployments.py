@@ -227,3 +227,29 @@ def test_terminating_replicas_are_told_when_all_sets_tell(sets: list[Plain], exp
     known = [_set(f"s{number}", 1, version=str(number), **status) for number, status in enumerate(sets)]
     status = Decisions(_deployment(), known).next_status(NOW, rollout=True)
     assert status.get("terminatingReplicas") == expected
+
+
+@pytest.mark.parametrize("written", [{}, {"lastUpdateTime": None, "reason": "Mine"}], ids=["nothing", "no-time"])
+@pytest.mark.parametrize("state", ["True", "False", "Unknown"])
+def test_deployment_goes_on_from_conditions_that_say_little(play, written: dict[str, object], state: str) -> None:
+    """What is optional in the API, somebody leaves out."""
+
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.workload("Deployment", "d", replicas=1))
+        await run_until_quiet(cluster)
+        conditions = [
+            {"type": kind, "status": state, **written} for kind in ("Progressing", "Available", "ReplicaFailure")
+        ]
+        await cluster.patch(Deployment, "d", {"status": {"conditions": conditions}}, subresource="status")
+        (replica_set,) = await cluster.list(ReplicaSet)
+        failure = {"status": {"conditions": [{"type": "ReplicaFailure", "status": state}]}}
+        await cluster.patch(ReplicaSet, replica_set["metadata"]["name"], failure, subresource="status")
+        await _change(cluster, "2")
+        await run_until_quiet(cluster)
+        status = (await cluster.get(Deployment, "d"))["status"]
+        assert {entry["type"]: entry.get("reason") for entry in status["conditions"]} == {
+            "Available": "MinimumReplicasAvailable",
+            "Progressing": "NewReplicaSetAvailable",
+        }
+
+    play(story, DEPLOYMENTS, REPLICA_SETS)
