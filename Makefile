@@ -42,7 +42,7 @@ format: venv
 	$(BIN)/ruff check --fix drakit tests bench examples
 
 bench: venv ## benchmarks, each beside its peer
-	@for b in bench/*.py; do echo "== $$b"; $(BIN)/python $$b || exit 1; done
+	@for b in $(basename $(notdir $(wildcard bench/*.py))); do echo "== $$b"; $(BIN)/python -m bench.$$b || exit 1; done
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
