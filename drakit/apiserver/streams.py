@@ -124,7 +124,8 @@ class WatchStream:
     def _bookmark(self) -> None:
         if self._done:
             return
-        if not self._watcher.events and not self._connection.writing_paused:
+        behind = self._watcher.events or self._watcher.overflowed
+        if not behind and not self._connection.writing_paused:
             self._connection.chunk(self._frames.bookmark(self._ctx.store.durable))
         self._schedule_bookmark(_BOOKMARK_SECONDS)
 
