@@ -20,6 +20,7 @@ from drakit.controllers.device_taint_decisions import Eviction, RuleCounts
 from drakit.controllers.loop import Context, ControlLoop
 from drakit.controllers.objects import (
     Plain,
+    bound_at,
     condition,
     deleting,
     format_time,
@@ -40,6 +41,9 @@ RULES = resource_of(DeviceTaintRule)
 _WORKERS = 8
 _STATUS_PERIOD = 10.0
 _PER_SECOND, _BURST = 100.0, 500  # evictions; a wrong rule must leave time to be taken back
+# Of pods that came when their time was over already. They found no other devices; made anew they come again, and would keep the
+# cluster busy for ever. Kubernetes is as slow: three requests for each, of 20 a second.
+_PER_SECOND_AGAIN, _BURST_AGAIN = 7.0, 50
 _LATENCIES = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
 
 
@@ -51,6 +55,7 @@ class DeviceTaintController:
         self._recorder = context.recorder(self.name)
         self.loop = ControlLoop("device_taint_eviction", self.reconcile, context, workers=_WORKERS)
         self._bucket = TokenBucket(context.clock, _PER_SECOND, _BURST)
+        self._slow_bucket = TokenBucket(context.clock, _PER_SECOND_AGAIN, _BURST_AGAIN)
         self._waiting: dict[str, _Waiting] = {}  # by pod key
         # Of each pool with NoExecute taints the generation that was last seen to count.
         self._newest: dict[str, int] = {}
@@ -243,7 +248,9 @@ class DeviceTaintController:
             return None
         now = self._clock.monotonic()
         if waiting.turn is None:
-            waiting.turn = now + self._bucket.reserve()
+            since = bound_at(pod)
+            waiting.bucket = self._slow_bucket if since is not None and since > eviction.at else self._bucket
+            waiting.turn = now + waiting.bucket.reserve()
         if waiting.turn > now:
             return waiting.turn - now
         await self._evict(pod, eviction)
@@ -252,8 +259,10 @@ class DeviceTaintController:
 
     def _forget(self, key: str) -> None:
         waiting = self._waiting.pop(key, None)
-        if waiting is not None and waiting.turn is not None and waiting.turn > self._clock.monotonic():
-            self._bucket.give_back()
+        if waiting is None or waiting.bucket is None or waiting.turn is None:
+            return
+        if waiting.turn > self._clock.monotonic():
+            waiting.bucket.give_back()
 
     async def _evict(self, pod: Plain, eviction: Eviction) -> None:
         now = self._clock.now()
@@ -356,6 +365,7 @@ class _Waiting:
     """A pod that has to go."""
 
     turn: float | None = None  # when its time has come: the moment at which the rate of evictions lets it go
+    bucket: TokenBucket | None = None  # which rate that is
     done: bool = False
 
 

@@ -8,7 +8,7 @@ from lightkube.models.core_v1 import Node, Pod, Taint, Toleration
 
 from drakit.api.typed import from_plain
 from drakit.controllers.loop import Context, ControlLoop
-from drakit.controllers.objects import Plain, condition, deleting, format_time, key_of, name, parse_time, spec, uid
+from drakit.controllers.objects import Plain, bound_at, deleting, format_time, key_of, name, parse_time, spec, uid
 from drakit.controllers.pods import evict_pod
 from drakit.scheduler.selectors import tolerates
 
@@ -24,7 +24,7 @@ def evicted_in(pod: Plain, taints: list[Plain], now: datetime) -> float | None:
     Of the tolerations that match a taint the first counts. Time runs from when the taint was added, or from now where it does not
     say (as those of kubectl), but for no pod from before it was on the node.
     """
-    bound = _bound_at(pod)
+    bound = bound_at(pod)
     tolerations = [from_plain(Toleration, each) for each in spec(pod).get("tolerations") or ()]
     waits: list[float] = []
     for plain in taints:
@@ -40,13 +40,6 @@ def evicted_in(pod: Plain, taints: list[Plain], now: datetime) -> float | None:
             )  # clocks may disagree; nobody may stay for longer than asked
             waits.append(max(0.0, first.tolerationSeconds - passed))
     return min(waits, default=None)
-
-
-def _bound_at(pod: Plain) -> datetime | None:
-    scheduled = condition(pod, "PodScheduled")
-    text = scheduled.get("lastTransitionTime") if scheduled is not None and scheduled["status"] == "True" else None
-    text = text or pod["metadata"].get("creationTimestamp")
-    return parse_time(text) if text else None
 
 
 class NodeTaintController:

@@ -15,6 +15,7 @@ from drakit.client import Plain, key_of
 
 __all__ = [
     "Plain",
+    "bound_at",
     "condition",
     "conditions_patch",
     "controller_of",
@@ -211,3 +212,11 @@ def pod_available(pod: Plain, min_ready_seconds: int, now: datetime) -> bool:
         return True
     since = ready.get("lastTransitionTime")
     return since is not None and (now - parse_time(since)).total_seconds() >= min_ready_seconds
+
+
+def bound_at(pod: Plain) -> datetime | None:
+    """Since when it has been on its node."""
+    scheduled = condition(pod, "PodScheduled")
+    text = scheduled.get("lastTransitionTime") if scheduled is not None and scheduled["status"] == "True" else None
+    text = text or pod["metadata"].get("creationTimestamp")
+    return parse_time(text) if text else None

@@ -228,6 +228,35 @@ def test_evictions_have_a_bounded_rate(play) -> None:
     play(story, TAINTS)
 
 
+def test_pods_that_come_when_their_time_is_over_leave_slowly(play) -> None:
+    """Made anew by their workload they come again and again, while no other devices are to be had."""
+
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.rule("r", driver="gpu.example.com"))
+        await cluster.settle(2)
+        made = 0
+
+        async def come(number: int) -> None:
+            nonlocal made
+            for _ in range(number):
+                await pod_on_device(cluster, f"p{made}", f"dev-{made}")
+                made += 1
+
+        await come(80)
+        await cluster.settle()
+        assert len(await pods(cluster)) == 30
+        await cluster.settle(4)
+        assert len(await pods(cluster)) == 2
+        await cluster.delete(DeviceTaintRule, "r")
+        await cluster.settle(1)
+        await come(20)
+        await cluster.create(make.rule("again", driver="gpu.example.com"))
+        await cluster.settle()
+        assert await pods(cluster) == []
+
+    play(story, TAINTS)
+
+
 def test_rule_touches_only_the_claims_it_selects(play) -> None:
     async def story(cluster: Cluster) -> None:
         for number in range(30):
