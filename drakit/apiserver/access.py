@@ -103,6 +103,7 @@ def secure(
         if kind.plural != "events":
             feed(kind.group, kind.plural, _quota_feed(usage, kind.group))
     feed("", "namespaces", _quota_feed(usage, ""))
+    feed("resource.k8s.io", "deviceclasses", _quota_feed(usage, "resource.k8s.io"))
     validating = Policies(store, authorizer)
     for plural in (POLICIES, BINDINGS):
         feed(POLICY_GROUP, plural, validating.apply)

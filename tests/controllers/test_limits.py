@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from lightkube.models.core_v1 import Event, Pod, ResourceQuota
 from lightkube.models.policy_v1 import PodDisruptionBudget
+from lightkube.models.resource_v1 import DeviceClass
 
 from drakit.api import quotas
 from drakit.api.errors import StatusError
@@ -89,6 +90,31 @@ def test_a_pod_that_should_have_ended_long_ago_counts_no_more(play) -> None:
 def test_a_quota_may_be_for_pods_that_look_at_other_namespaces(affinity: Plain, counts: bool) -> None:
     quota = {"spec": {"scopes": ["CrossNamespacePodAffinity"]}}
     assert quotas.matches_scopes(quota, "", "pods", make.pod("p", affinity=affinity)) is counts
+
+
+def test_claims_count_for_the_extended_resource_that_their_class_comes_to_provide(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        hard = {"requests.example.com/gpu": "2", "count/resourceclaims.resource.k8s.io": "9"}
+        quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": hard}}
+        device_class = {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "DeviceClass",
+            "metadata": {"name": "gpu"},
+            "spec": {},
+        }
+        await cluster.create(quota)
+        await cluster.create(device_class)
+        for name in ("a", "b"):
+            await cluster.create(make.claim(name))
+        await cluster.patch(DeviceClass, "gpu", {"spec": {"extendedResourceName": "example.com/gpu"}})
+        with pytest.raises(StatusError, match="used: requests.example.com/gpu=2"):
+            await cluster.create(make.claim("c"))
+        await cluster.settle(1)
+        assert (await cluster.get(ResourceQuota, "q"))["status"]["used"]["requests.example.com/gpu"] == "2"
+        await cluster.patch(DeviceClass, "gpu", {"spec": {"extendedResourceName": None}})
+        await cluster.create(make.claim("c"))
+
+    play(story, "resourcequota-controller")
 
 
 def test_one_more_object_counts_only_itself(play, monkeypatch) -> None:

@@ -104,12 +104,20 @@ class QuotaUsage:
         self._epoch = epoch
         self._kinds = tuple(kinds)  # every namespaced (group, plural)
         self._namespaces: dict[str, _Namespace] = {}
+        self._extended: dict[str, str] = {}  # DeviceClass -> its extendedResourceName
 
     def apply(self, group: str, plural: str, namespace: str, name: str, obj: Plain | None) -> None:
         """A write as the store made it; None when the object is gone."""
         if (group, plural) == ("", "namespaces"):
             if obj is None:
                 self._namespaces.pop(name, None)
+            return
+        if (group, plural) == ("resource.k8s.io", "deviceclasses"):
+            before, after = self._extended.pop(name, None), ((obj or {}).get("spec") or {}).get("extendedResourceName")
+            if after:
+                self._extended[name] = after
+            if after != before:
+                self._namespaces.clear()  # claims count for other resources now
             return
         known = self._namespaces.get(namespace)
         if known is None:
