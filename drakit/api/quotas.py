@@ -69,11 +69,11 @@ def extended_resource_pod(
     claim: Plain, pod_named: Callable[[str], Plain | None], claims: Callable[[], Iterable[Plain]]
 ) -> Plain | None:
     """The pod that a claim was made for because of extended resources, if the two really belong together: an annotation alone must
-    not make devices free of charge. `pod_named` and `claims` look in the claim's namespace."""
+    not make devices free of charge. `pod_named` looks in the claim's namespace; `claims` gives at least all with the claim's controller."""
     meta = claim["metadata"]
     if (meta.get("annotations") or {}).get(EXTENDED_RESOURCE_CLAIM) != "true":
         return None
-    owner = next((each for each in meta.get("ownerReferences") or () if each.get("controller")), None)
+    owner = _controller(claim)
     if owner is None or (owner.get("kind"), owner.get("apiVersion")) != ("Pod", "v1"):
         return None
     pod = pod_named(owner.get("name", ""))
@@ -85,11 +85,22 @@ def extended_resource_pod(
     mine = (meta.get("creationTimestamp") or "", meta.get("name") or "")
     for other in claims():
         there = other["metadata"]
-        owners = {each.get("uid") for each in there.get("ownerReferences") or () if each.get("controller")}
-        made_for_it = (there.get("annotations") or {}).get(EXTENDED_RESOURCE_CLAIM) == "true" and owner["uid"] in owners
+        made_for_it = made_for(other) == owner["uid"]
         if made_for_it and (there.get("creationTimestamp") or "", there.get("name") or "") < mine:
             return None  # only the first one is the pod's
     return pod
+
+
+def made_for(claim: Plain) -> str:
+    """The UID of the pod whose extended resources it stands for, by its own account; "" for other claims."""
+    meta = claim["metadata"]
+    if (meta.get("annotations") or {}).get(EXTENDED_RESOURCE_CLAIM) != "true":
+        return ""
+    return str((_controller(claim) or {}).get("uid") or "")
+
+
+def _controller(claim: Plain) -> Plain | None:
+    return next((each for each in claim["metadata"].get("ownerReferences") or () if each.get("controller")), None)
 
 
 def _devices_per_class(claim: Plain) -> dict[str, int]:

@@ -113,6 +113,7 @@ class QuotaController:
         self._quotas = informers.plain(ResourceQuota)
         self._classes = informers.plain(DeviceClass)
         self._pods, self._claims = informers.plain(Pod), informers.plain(ResourceClaim)
+        self._claims.add_index("made for", lambda claim: (pod,) if (pod := quotas.made_for(claim)) else ())
         self._objects: list[Informer[Plain]] = [
             informers.plain(model) for model in (*filter(_known, _COUNTED), ResourceQuota)
         ]
@@ -158,7 +159,7 @@ class QuotaController:
         return quotas.extended_resource_pod(
             obj,
             lambda each: self._pods.get(f"{where}/{each}"),
-            lambda: self._claims.by_index("namespace", where),
+            lambda: self._claims.by_index("made for", quotas.made_for(obj)),
         )
 
     def _count_anew(self, quota: Plain) -> None:

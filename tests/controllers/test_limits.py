@@ -154,6 +154,36 @@ def test_one_more_object_counts_only_itself(play, monkeypatch) -> None:
     play(story, "resourcequota-controller")
 
 
+def test_claim_for_extended_resources_looks_at_no_others(play, monkeypatch) -> None:
+    looked_at: list[str] = []
+    original = quotas.made_for
+
+    def counting(claim: Plain) -> str:
+        looked_at.append(claim["metadata"]["name"])
+        return original(claim)
+
+    monkeypatch.setattr(quotas, "made_for", counting)
+
+    async def story(cluster: Cluster) -> None:
+        hard = {"requests.example.com/gpu": "99", "count/resourceclaims.resource.k8s.io": "99"}
+        await cluster.create(
+            {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": hard}}
+        )
+        for number in range(40):
+            pod = await cluster.create(make.pod(f"p{number}"))
+            owner = {"apiVersion": "v1", "kind": "Pod", "name": f"p{number}", "uid": pod["metadata"]["uid"]}
+            metadata = {
+                "annotations": {"resource.kubernetes.io/extended-resource-claim": "true"},
+                "ownerReferences": [{**owner, "controller": True}],
+            }
+            looked_at.clear()
+            await cluster.create(make.claim(f"c{number}", **metadata))
+            await cluster.settle()
+            assert set(looked_at) == {f"c{number}"}
+
+    play(story, "resourcequota-controller")
+
+
 def budget(**spec: object) -> Plain:
     return {
         "apiVersion": "policy/v1",

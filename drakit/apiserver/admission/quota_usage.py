@@ -52,9 +52,16 @@ class _Namespace:
     ends: list[tuple[datetime, Key]] = field(
         default_factory=list
     )  # a heap: until when pods that are to go count in full
+    # Claims for extended resources, by the UID of their pod.
+    made_for: dict[str, dict[str, Plain]] = field(default_factory=dict)
 
     def put(self, key: Key, entry: _Counted | None) -> None:
         before = self.objects.pop(key, None)
+        if key[1] == "resourceclaims":
+            if before is not None:
+                self._forget(before.obj)
+            if entry is not None:
+                self.note(entry.obj)
         for each in self.sums.values():
             if before is not None:
                 each.add(key, before, -1)
@@ -67,6 +74,17 @@ class _Namespace:
             heappush(self.ends, (end, key))
             if len(self.ends) > 2 * len(self.objects) + _STALE:
                 self.ends = sorted((end, key) for key, each in self.objects.items() if (end := _end(key, each)))
+
+    def note(self, claim: Plain) -> None:
+        if pod := quotas.made_for(claim):
+            self.made_for.setdefault(pod, {})[claim["metadata"]["name"]] = claim
+
+    def _forget(self, claim: Plain) -> None:
+        pod = quotas.made_for(claim)
+        made = self.made_for.get(pod, {})
+        made.pop(claim["metadata"]["name"], None)
+        if not made:
+            self.made_for.pop(pod, None)
 
     def pass_ends(self, now: datetime) -> None:
         """Pods that should have ended by now count for little."""
@@ -135,9 +153,14 @@ class QuotaUsage:
             for c in look.list(group, "deviceclasses")
             if (c.get("spec") or {}).get("extendedResourceName")
         }
-        pod = quotas.extended_resource_pod(
-            obj, lambda name: look.get("", "pods", namespace, name), lambda: look.list(group, plural, namespace)
-        )
+        known = self._namespaces.get(namespace)
+
+        def claims() -> Iterable[Plain]:
+            if known is None:
+                return look.list(group, plural, namespace)
+            return known.made_for.get(quotas.made_for(obj), {}).values()
+
+        pod = quotas.extended_resource_pod(obj, lambda name: look.get("", "pods", namespace, name), claims)
         return quotas.usage(group, plural, obj, names, pod)
 
     def total(self, quota: Plain, namespace: str, without: Key | None = None) -> quotas.Usage:
@@ -145,6 +168,8 @@ class QuotaUsage:
         known = self._namespaces.get(namespace)
         if known is None:
             known = self._namespaces[namespace] = _Namespace()
+            for claim in self._lookup.list("resource.k8s.io", "resourceclaims", namespace):
+                known.note(claim)
             for group, plural in self._kinds:
                 for obj in self._lookup.list(group, plural, namespace):
                     known.put((group, plural, str(obj["metadata"]["name"])), _Counted(self.of(group, plural, obj), obj))
