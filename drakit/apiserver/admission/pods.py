@@ -1,4 +1,4 @@
-"""What every pod gets: a service account with its token volume, a priority, tolerations for lost nodes."""
+"""What every pod gets: a service account with its token volume, a priority, tolerations for lost nodes; and every node its first taint."""
 
 from __future__ import annotations
 
