@@ -64,6 +64,17 @@ def test_a_dropped_field_that_another_applier_owns_stays() -> None:
     run(scenario())
 
 
+def test_only_who_changes_something_is_stamped() -> None:
+    async def scenario() -> None:
+        async with local_server() as local:
+            await apply(local, claim("d", labels={"a": "1"}), "one")
+            after = await apply(local, {**claim("d", labels={"a": "1"}), "spec": {}}, "two")
+            stamped = [(entry["manager"], "time" in entry) for entry in after["metadata"]["managedFields"]]
+            assert stamped == [("two", False), ("one", True)]
+
+    run(scenario())
+
+
 def test_a_conflict_names_manager_and_field() -> None:
     async def scenario() -> None:
         async with local_server() as local:

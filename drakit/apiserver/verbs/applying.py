@@ -119,7 +119,7 @@ def _merge(ctx: Context, call: Call, config: Plain, old: Stored | None) -> tuple
     versions = Versions(kind, storage_old, storage_new, call.subresource, creating=old is None)
     kept = managed_fields.take_over(versions, others, None, force=force)
     changed = old is None or merged != bare
-    time = now if changed or before is None else before.time
+    time = now if changed else before.time if before is not None else ""
     if mine.fields:
         kept.append(with_changes(mine, time=time))
     return merged, Applied(tuple(kept))
