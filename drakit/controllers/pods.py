@@ -95,7 +95,6 @@ def pod_states(pod: Plain) -> Iterable[str]:
         yield f"labels:{label_text(labels(pod))}"
         if pod_ready(pod):
             yield "ready"
-            yield f"ready:{(condition(pod, 'Ready') or {}).get('lastTransitionTime') or ''}"
         if index is not None:
             yield f"index:{index}"
     elif not finished:

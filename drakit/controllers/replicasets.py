@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 from math import inf
 
 from lightkube.models.apps_v1 import ReplicaSet
@@ -18,13 +18,13 @@ from drakit.controllers.objects import (
     condition,
     controller_of,
     deleting,
-    format_time,
     key_of,
     labels,
     name,
     namespace,
     parse_time,
     pod_active,
+    pod_ready,
     set_condition,
     spec,
     status,
@@ -40,6 +40,7 @@ from drakit.controllers.pods import (
     as_judged,
     child_states,
     follow_children,
+    keep_rosters,
     label_text,
     owned_pods,
     pod_from_template,
@@ -48,11 +49,11 @@ from drakit.controllers.pods import (
     slow_start,
     workload_pods,
 )
+from drakit.controllers.ripening import Ripening, ripe_at
 
 __all__ = ["ReplicaSetController", "deletion_order", "next_status"]
 
 REPLICA_SETS = resource_of(ReplicaSet)
-_SKEW = 10  # seconds that a node's clock may be ahead of ours
 _BURST = 500
 _WORKERS = 5
 
@@ -138,6 +139,34 @@ def next_status(
     return {field: value for field, value in new.items() if value or field in ("replicas", "terminatingReplicas")}
 
 
+class Roster:
+    """The pods of a set that are ready, but not for `minimum` seconds yet."""
+
+    def __init__(self, minimum: int, pods: Iterable[Plain]) -> None:
+        self.minimum = minimum
+        self.waiting: Ripening[str] = Ripening()
+        self._undated: set[str] = set()  # nobody said since when: they never ripen
+        for pod in pods:
+            self.put(pod)
+
+    def put(self, pod: Plain) -> None:
+        self.remove(pod)
+        if pod_active(pod) and pod_ready(pod):
+            at = ripe_at(pod, self.minimum)
+            if at is None:
+                self._undated.add(key_of(pod))
+            else:
+                self.waiting.put(key_of(pod), at)
+
+    def remove(self, pod: Plain) -> None:
+        self.waiting.discard(key_of(pod))
+        self._undated.discard(key_of(pod))
+
+    def unripe(self, now: datetime) -> int:
+        self.waiting.take(now)
+        return len(self.waiting) + len(self._undated)
+
+
 class ReplicaSetController:
     name = "replicaset-controller"
 
@@ -149,7 +178,9 @@ class ReplicaSetController:
         self._pods = workload_pods(context.informers)
         self._pace = Pace(self._pods, context.clock)
         self._control = PodControl(context.client, self._pods, context.recorder("replicaset-controller"))
-        self._sets.add_handler(self._changed, lambda _, new: self._changed(new), self._changed)
+        self._rosters: dict[str, Roster] = {}  # by the set's UID, of those with minReadySeconds
+        self._sets.add_handler(self._changed, lambda _, new: self._changed(new), self._removed)
+        keep_rosters(self._pods, self._rosters)
         follow_children(context, self._pods, self._sets, self.loop, same=same_pod)
 
     async def run(self) -> None:
@@ -158,11 +189,25 @@ class ReplicaSetController:
     def _changed(self, replica_set: Plain) -> None:
         self.loop.add(key_of(replica_set))
 
+    def _removed(self, replica_set: Plain) -> None:
+        self._rosters.pop(uid(replica_set), None)
+        self._changed(replica_set)
+
+    def _roster(self, replica_set: Plain) -> Roster | None:
+        owner, minimum = uid(replica_set), spec(replica_set).get("minReadySeconds") or 0
+        known = self._rosters.get(owner)
+        if not minimum:
+            self._rosters.pop(owner, None)
+            return None
+        if known is None or known.minimum != minimum:
+            known = self._rosters[owner] = Roster(minimum, self._pods.by_index(WORKLOAD, owner))
+        return known
+
     async def reconcile(self, key: str) -> float | None:
         replica_set = self._sets.get(key)
         if replica_set is None:
             return None
-        owner = uid(replica_set)
+        owner, roster = uid(replica_set), self._roster(replica_set)
         exact = label_text((spec(replica_set)["template"].get("metadata") or {}).get("labels") or {})
         # Pods with exactly the template's labels match the selector: only if there are others is there anything to adopt or release.
         if adoptable(self._pods, replica_set, among=pod_active) or self._count(owner, f"labels:{exact}") != self._count(
@@ -173,8 +218,9 @@ class ReplicaSetController:
         again: float | None = None
         if not deleting(replica_set):
             failure, again = await self._scale(replica_set)
-        await self._write_status(as_judged(self._sets, replica_set), exact, failure)
-        again = min((seconds for seconds in (again, self._next_look(replica_set)) if seconds is not None), default=None)
+        await self._write_status(as_judged(self._sets, replica_set), exact, roster, failure)
+        waits = (again, roster.waiting.wait(self._clock.now()) if roster is not None else None)
+        again = min((seconds for seconds in waits if seconds is not None), default=None)
         if failure is not None:
             self.loop.add_after(key, again)
             raise failure
@@ -215,17 +261,18 @@ class ReplicaSetController:
             for pod in self._pods.by_index(WORKLOAD, f"{uid(other)}:active")
         )
 
-    async def _write_status(self, replica_set: Plain, exact: str, failure: Exception | None) -> None:
+    async def _write_status(
+        self, replica_set: Plain, exact: str, roster: Roster | None, failure: Exception | None
+    ) -> None:
         owner, now = uid(replica_set), self._clock.now()
         active, ready = self._count(owner, "active"), self._count(owner, "ready")
         labeled, available = self._count(owner, f"labels:{exact}"), ready
-        minimum = spec(replica_set).get("minReadySeconds") or 0
         if labeled != active:
             wanted = (spec(replica_set)["template"].get("metadata") or {}).get("labels") or {}
             pods = self._pods.by_index(WORKLOAD, f"{owner}:active")
             labeled = sum(1 for pod in pods if wanted.items() <= labels(pod).items())
-        if minimum:
-            available -= sum(self._ripening(owner, minimum, now).values())
+        if roster is not None:
+            available -= roster.unripe(now)
         new = next_status(
             replica_set,
             active=active,
@@ -243,30 +290,3 @@ class ReplicaSetController:
                     REPLICA_SETS, name(replica_set), patch, namespace=namespace(replica_set), subresource="status"
                 )
             )
-
-    def _next_look(self, replica_set: Plain) -> float | None:
-        """When the next ready pod becomes available."""
-        minimum = spec(replica_set).get("minReadySeconds") or 0
-        current = self._sets.get(key_of(replica_set))
-        if (
-            not minimum
-            or current is None
-            or status(current).get("readyReplicas", 0) == status(current).get("availableReplicas", 0)
-        ):
-            return None
-        now = self._clock.now()
-        ripening = self._ripening(uid(replica_set), minimum, now)
-        waits = [minimum - (now - parse_time(since)).total_seconds() for since in ripening if since]
-        return max(0.05, min(waits)) if waits else float(minimum)
-
-    def _ripening(self, owner: str, minimum: int, now: datetime) -> dict[str, int]:
-        """How many pods are ready but not for long enough, by the time since when. Looks at the seconds or at the pods, whichever
-        are fewer: a large set looks at none of its pods."""
-        ripe = now - timedelta(seconds=minimum)
-        if minimum + _SKEW < self._count(owner, "ready"):
-            stamps = [format_time(ripe + timedelta(seconds=second)) for second in range(1, minimum + _SKEW)]
-            counts = {stamp: self._count(owner, f"ready:{stamp}") for stamp in ("", *stamps)}
-            return {stamp: count for stamp, count in counts.items() if count}
-        ready = [condition(pod, "Ready") or {} for pod in self._pods.by_index(WORKLOAD, f"{owner}:ready")]
-        since = [str(each.get("lastTransitionTime") or "") for each in ready]
-        return Counter(each for each in since if not each or parse_time(each) > ripe)

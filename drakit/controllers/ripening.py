@@ -31,6 +31,9 @@ class Ripening(Generic[K]):
     def __iter__(self) -> Iterator[K]:
         return iter(self._at)
 
+    def __len__(self) -> int:
+        return len(self._at)
+
     def put(self, key: K, at: float) -> None:
         if self._at.get(key) == at:
             return

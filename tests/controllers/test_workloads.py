@@ -655,6 +655,21 @@ def test_going_back_to_another_set_all_at_once_is_progress() -> None:
     assert progress["lastUpdateTime"] == "2026-01-01T01:00:00Z"
 
 
+def test_pod_of_a_node_whose_clock_is_far_ahead_is_not_available_yet(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.workload("ReplicaSet", "rs", replicas=40, minReadySeconds=5))
+        await cluster.settle(1)
+        since = (cluster.clock.now() + timedelta(seconds=60)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        ready = {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": since}]}
+        for pod in await names(cluster):
+            await cluster.patch(Pod, pod, {"status": ready}, subresource="status")
+        await cluster.settle(20)
+        status = (await cluster.get(ReplicaSet, "rs"))["status"]
+        assert (status["readyReplicas"], status.get("availableReplicas", 0)) == (40, 0)
+
+    play(story, REPLICA_SETS)
+
+
 @pytest.mark.parametrize(
     "replicas", [pytest.param(4, id="fewer-than-seconds"), pytest.param(40, id="more-than-seconds")]
 )

@@ -370,8 +370,8 @@ EVENTS: tuple[Event, ...] = (
     Event(_CLAIMS, "a pod without claims", create(make.pod("plain")), changes=False),
     Event(_SETS, "one of n pods is no longer ready", one_pod("app=rs", _UNREADY), _workload("ReplicaSet", "rs")),
     Event(
-        _SETS, "one of n pods that have to ripen is no longer ready", one_pod("app=slow", _UNREADY),
-        _workload("ReplicaSet", "slow", minReadySeconds=3),
+        _SETS, "one of n pods that ripen is no longer ready", one_pod("app=ripe", _UNREADY),
+        _workload("ReplicaSet", "ripe", minReadySeconds=86_400),
     ),
     Event(_SETS, "one of n pods is deleted", kill_one("app=rs")),
     Event(_SETS, "a set of one grows", patch(ReplicaSet, "other-1", {"spec": {"replicas": 2}})),
