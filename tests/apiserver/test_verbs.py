@@ -268,6 +268,14 @@ def test_scale_changes_replicas_only() -> None:
             id="uid-of-another",
         ),
         pytest.param("PATCH", {"spec": {"replicas": None}}, 200, "", id="none-is-zero"),
+        pytest.param(
+            "PUT",
+            {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas": 7}},
+            400,
+            'Deployment in version "v1" cannot be handled as a Scale: no kind "Deployment" is registered for version '
+            '"apps/v1" in scheme "pkg/api/legacyscheme/scheme.go:30"',
+            id="another-kind",
+        ),
     ],
 )
 def test_scale_is_checked_like_any_object(verb: str, body: dict[str, Any], code: int, text: str) -> None:

@@ -10,7 +10,7 @@ from drakit.apiserver import bodies
 from drakit.apiserver.call import NOTHING, Call
 from drakit.apiserver.stored import Plain
 
-__all__ = ["check_kind", "decode_object", "media_type", "read_value", "unsupported_media_type"]
+__all__ = ["check_kind", "decode_object", "media_type", "read_kind", "read_value", "unsupported_media_type"]
 
 ACCEPTED = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 
@@ -103,6 +103,18 @@ def check_kind(call: Call, value: Plain) -> None:
     internal = call.kind.group.partition(".")[0] or "core"
     text = f"converting ({version}.{kind}) to ({internal}.{call.kind.kind}): unknown conversion"
     raise _cannot_be_handled(kind, version, call.kind.kind, text)
+
+
+def read_kind(call: Call, kind: str, api_version: str = "") -> Plain:
+    """The body of a subresource that takes an object of its own; apiVersion and kind may be absent."""
+    value, _ = read_value(call, kind)
+    if not isinstance(value, dict):
+        raise StatusError.bad_request(f"the object provided is unrecognized (must be of type {kind})")
+    given_version, given = value.get("apiVersion") or api_version, value.get("kind") or kind
+    if given != kind or (api_version and given_version != api_version):
+        text = f'no kind "{given}" is registered for version "{given_version}" in scheme "pkg/api/legacyscheme/scheme.go:30"'
+        raise _cannot_be_handled(str(given), str(given_version).rpartition("/")[2], kind, text)
+    return value
 
 
 def _cannot_be_handled(kind: str, version: str, expected: str, cause: str) -> StatusError:

@@ -15,8 +15,9 @@ from drakit.api.times import timestamp
 from drakit.apiserver.call import Answer, Call, check_write_options
 from drakit.apiserver.context import Context, admission_attributes, internal_without_reason
 from drakit.apiserver.stored import Plain, Stored
+from drakit.apiserver.verbs.decoding import read_kind
 from drakit.apiserver.verbs.deleting import DeleteOptions, check_preconditions, delete_stored
-from drakit.apiserver.verbs.pods import SUCCESS, live_pod, metadata_of, read_kind
+from drakit.apiserver.verbs.pods import SUCCESS, live_pod, metadata_of
 
 __all__ = ["evict"]
 

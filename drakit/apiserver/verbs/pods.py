@@ -7,22 +7,12 @@ from drakit.api.times import timestamp
 from drakit.apiserver.call import Answer, Call, check_write_options
 from drakit.apiserver.context import Context, admission_attributes, internal_without_reason
 from drakit.apiserver.stored import Plain, Stored
-from drakit.apiserver.verbs.decoding import read_value
+from drakit.apiserver.verbs.decoding import read_kind
 from drakit.apiserver.verbs.writing import commit
 
-__all__ = ["SUCCESS", "bind", "live_pod", "metadata_of", "read_kind"]
+__all__ = ["SUCCESS", "bind", "live_pod", "metadata_of"]
 
 SUCCESS: Plain = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
-
-
-def read_kind(call: Call, kind: str) -> Plain:
-    value, _ = read_value(call, kind)
-    if not isinstance(value, dict):
-        raise StatusError.bad_request(f"the object provided is unrecognized (must be of type {kind})")
-    if value.get("kind") not in (None, "", kind):
-        text = f'{value.get("kind")} in version "v1" cannot be handled as a {kind}: it is another kind'
-        raise StatusError.bad_request(text)
-    return value
 
 
 def metadata_of(value: Plain) -> Plain:
@@ -36,8 +26,7 @@ def bind(ctx: Context, call: Call) -> Answer:
     binding = read_kind(call, "Binding")
     meta = metadata_of(binding)
     if meta.get("name") not in (None, "", call.name):
-        text = f"name in URL does not match name in Binding object: {meta.get('name')}"
-        raise StatusError.bad_request(text)
+        raise StatusError.bad_request("name in URL does not match name in Binding object")
     target = binding.get("target")
     node = str(target.get("name") or "") if isinstance(target, dict) else ""
     kind = str(target.get("kind") or "") if isinstance(target, dict) else ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from lightkube.models.autoscaling_v1 import Scale
 
 from drakit.api import wire
@@ -12,7 +14,7 @@ from drakit.apiserver import managed_fields, patches
 from drakit.apiserver.call import Answer, Call, check_write_options
 from drakit.apiserver.context import Context
 from drakit.apiserver.stored import Plain, Stored
-from drakit.apiserver.verbs.decoding import media_type, read_value
+from drakit.apiserver.verbs.decoding import media_type, read_kind, read_value
 from drakit.apiserver.verbs.patching import unfit
 from drakit.apiserver.verbs.writing import check_name, replace
 
@@ -52,23 +54,7 @@ def scale(ctx: Context, call: Call) -> Answer:
 
 
 def _wanted(call: Call, stored: Stored) -> Plain:
-    value, _ = read_value(_as_json(call), "Scale")
-    if call.verb == "patch":
-        current = _scale_of(stored)
-        media = media_type(call.content_type)
-        try:
-            if media == "application/json-patch+json" and isinstance(value, list):
-                value = patches.json_patch(current, value)
-            elif media == "application/strategic-merge-patch+json" and isinstance(value, dict):
-                value = patches.strategic_patch(current, value, None)
-            elif media in ("application/merge-patch+json", "application/apply-patch+yaml"):
-                value = patches.merge_patch(current, value)
-            else:
-                raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
-        except patches.PatchError as error:
-            raise StatusError(422, "Invalid", f"the patch does not apply: {error}", {}) from None
-    if not isinstance(value, dict):
-        raise StatusError.bad_request("the object provided is unrecognized (must be of type Scale)")
+    value = read_kind(call, "Scale", "autoscaling/v1") if call.verb == "update" else _patched(call, _scale_of(stored))
     try:
         wanted, _ = wire.read(Scale, value, kind="Scale", version="v1")
     except StatusError as error:
@@ -78,10 +64,30 @@ def _wanted(call: Call, stored: Stored) -> Plain:
     return {**wanted, "metadata": wanted.get("metadata") or {}, "spec": wanted.get("spec") or {}}
 
 
+def _patched(call: Call, current: Plain) -> Plain:
+    patch, _ = read_value(_as_json(call), "Scale")
+    media = media_type(call.content_type)
+    result: Any
+    try:
+        if media == "application/json-patch+json" and isinstance(patch, list):
+            result = patches.json_patch(current, patch)
+        elif media == "application/strategic-merge-patch+json" and isinstance(patch, dict):
+            result = patches.strategic_patch(current, patch, None)
+        elif media in ("application/merge-patch+json", "application/apply-patch+yaml"):
+            result = patches.merge_patch(current, patch)
+        else:
+            raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+    except patches.PatchError as error:
+        raise StatusError(422, "Invalid", f"the patch does not apply: {error}", {}) from None
+    if not isinstance(result, dict):
+        raise StatusError.bad_request("the object provided is unrecognized (must be of type Scale)")
+    return result
+
+
 def _as_json(call: Call) -> Call:
     return Call(
         call.verb, call.kind, call.version, call.namespace, call.name, call.subresource, {}, call.user,
-        content_type="application/json" if call.verb == "patch" else call.content_type, body=call.body, value=call.value,
+        content_type="application/json", body=call.body, value=call.value,
     )  # fmt: skip
 
 
