@@ -40,6 +40,19 @@ def test_namespace_update_changes_neither_spec_nor_status() -> None:
     assert updated(kind("Namespace"), new, old, "finalize")["spec"] == {}
 
 
+def test_phase_of_a_namespace_says_whether_it_is_deleted() -> None:
+    of = kind("Namespace")
+    old = created(of, obj())
+    assert updated(of, {**old, "status": {}}, old, "status")["status"] == {"phase": "Active"}
+    assert causes(updated, of, {**old, "status": {"phase": "Terminating"}}, old, "status") == [
+        "status.Phase: Invalid value: \"Terminating\": may only be 'Active' if `deletionTimestamp` is empty"
+    ]
+    gone = {**old, "metadata": {**old["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    assert causes(updated, of, {**gone, "status": {"phase": "Active"}}, gone, "status") == [
+        "status.Phase: Invalid value: \"Active\": may only be 'Terminating' if `deletionTimestamp` is not empty"
+    ]
+
+
 def test_node_keeps_the_status_it_is_created_with() -> None:
     stored = created(kind("Node"), obj(status={"capacity": {"cpu": "4000m", "memory": "8192Mi"}}))
     assert stored["status"]["capacity"] == {"cpu": "4", "memory": "8Gi"}

@@ -28,6 +28,9 @@ def _default_namespace(namespace: Object) -> None:
     meta = namespace.get("metadata")
     if meta and meta.get("name"):
         meta.setdefault("labels", {})["kubernetes.io/metadata.name"] = meta["name"]
+    status = namespace.setdefault("status", {})
+    if not status.get("phase"):
+        status["phase"] = "Active"
 
 
 def _prepare_namespace(namespace: Object, ctx: WriteContext) -> None:
@@ -55,6 +58,15 @@ def _validate_namespace(namespace: Object, ctx: WriteContext) -> Errors:
     return errors
 
 
+def _validate_namespace_status(new: Object, old: Object, ctx: WriteContext) -> Errors:
+    deleting, phase = bool(new["metadata"].get("deletionTimestamp")), new["status"]["phase"]
+    wanted, condition = ("Terminating", "not empty") if deleting else ("Active", "empty")
+    if phase == wanted:
+        return []
+    text = f"may only be '{wanted}' if `deletionTimestamp` is {condition}"
+    return [FieldError.invalid("status.Phase", phase, text)]
+
+
 NAMESPACE = entry.kind(
     core_v1.Namespace,
     "namespaces",
@@ -63,7 +75,10 @@ NAMESPACE = entry.kind(
         prepare_for_create=_prepare_namespace,
         validate=_validate_namespace,
         prepare_for_update=_prepare_namespace_update,
-        subresources={"finalize": Subresource(_prepare_finalize, lambda new, old, ctx: _validate_namespace(new, ctx))},
+        subresources={
+            "finalize": Subresource(_prepare_finalize, lambda new, old, ctx: _validate_namespace(new, ctx)),
+            "status": Subresource(validate_update=_validate_namespace_status),
+        },
         validate_name=formats.name_is(formats.dns_label),
     ),
     namespaced=False,
