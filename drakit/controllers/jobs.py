@@ -69,9 +69,34 @@ _WORKERS = 5
 _FIRST_RETRY, _LAST_RETRY = 1.0, 60.0
 _BURST = 500
 _UNCOUNTED_LIMIT = 500
+_MANY, _GATHERED = (
+    50,
+    1.0,
+)  # so many pods that wait for their successors, and the seconds for which pod events then wait
 _OURSELVES = "kubernetes.io/job-controller"
 _NOTHING: Mapping[str, Any] = {}
 _REMOVE_FINALIZER: Plain = {"$deleteFromPrimitiveList/finalizers": [JOB_FINALIZER]}
+
+
+class _Gathering:
+    """Pod events are dealt with at once, except those of Jobs that look at many pods each time: failed ones that are held back until
+    their back-off is over. Kubernetes gathers the events of every Job."""
+
+    def __init__(self, loop: ControlLoop) -> None:
+        self._loop = loop
+        self._slow: set[str] = set()
+
+    def add(self, key: str) -> None:
+        if key in self._slow:
+            self._loop.add_after(key, _GATHERED)
+        else:
+            self._loop.add(key)
+
+    def saw(self, job: Plain, held: int) -> None:
+        if held > _MANY:
+            self._slow.add(key_of(job))
+        else:
+            self._slow.discard(key_of(job))
 
 
 class JobController:
@@ -93,7 +118,8 @@ class JobController:
         self._decided: dict[str, Plain] = {}  # by UID, the end that its status does not show yet
         self._placements: dict[str, Placement] = {}  # of indexed Jobs, by UID
         self._jobs.add_handler(self._added, lambda _, new: self._changed(new), self._removed)
-        follow_children(context, self._pods, self._jobs, self.loop, same=same_pod)
+        self._gathering = _Gathering(self.loop)
+        follow_children(context, self._pods, self._jobs, self._gathering, same=same_pod)
         self._pods.add_handler(self._pod_changed, self._pod_updated, self._pod_removed)
 
     async def run(self) -> None:
@@ -116,6 +142,7 @@ class JobController:
         self._backoff.pop(uid(job), None)
         self._decided.pop(uid(job), None)
         self._placements.pop(uid(job), None)
+        self._gathering.saw(job, 0)
 
     def _release_pods(self, job: Plain) -> None:
         """Pods that nobody will count any more: their finalizer must not keep them."""
@@ -223,6 +250,7 @@ class JobController:
         if verdict is not None and self._count(job, "active"):
             verdict = None  # some pods could not be deleted: the end is written when they are gone
         held = self._held_back(job, counts, verdict)
+        self._gathering.saw(job, len(held))
         failed = [pod for pod in failed if uid(pod) not in held]
         first = self._first_status(job, counts, succeeded=succeeded, failed=failed, verdict=verdict, managed=managed)
         await self._track(job, first, counts=counts, verdict=verdict, backoff=backoff, held=held)

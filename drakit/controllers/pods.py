@@ -15,7 +15,7 @@ from lightkube.models.core_v1 import Pod
 from drakit.api.errors import StatusError
 from drakit.api.selectors import LabelSelector, Requirement, from_label_selector
 from drakit.client import Client, EventRecorder, Informer, Informers, Resource, resource_of
-from drakit.controllers.loop import Context, ControlLoop
+from drakit.controllers.loop import Context
 from drakit.controllers.objects import (
     Plain,
     condition,
@@ -188,11 +188,17 @@ def required_label(owner: Plain) -> str:
     return f"{namespace(owner)}/{label}={wanted[label]}"
 
 
+class Enqueues(Protocol):
+    """A loop, or what stands before one."""
+
+    def add(self, key: str) -> None: ...
+
+
 def follow_children(
     context: Context,
     children: Informer[Plain],
     owners: Informer[Plain],
-    loop: ControlLoop,
+    loop: Enqueues,
     *,
     same: Callable[[Plain, Plain], bool] | None = None,
 ) -> None:
@@ -255,10 +261,10 @@ class _Following:
 
     def __init__(self, same: Callable[[Plain, Plain], bool] | None) -> None:
         self._same = same
-        self._loops: dict[tuple[str, str], list[ControlLoop]] = {}  # owners' kind and group -> whom to tell
-        self._adopters: list[tuple[Informer[Plain], ControlLoop]] = []
+        self._loops: dict[tuple[str, str], list[Enqueues]] = {}  # owners' kind and group -> whom to tell
+        self._adopters: list[tuple[Informer[Plain], Enqueues]] = []
 
-    def add(self, owners: Informer[Plain], loop: ControlLoop) -> None:
+    def add(self, owners: Informer[Plain], loop: Enqueues) -> None:
         self._loops.setdefault((owners.resource.kind, owners.resource.group), []).append(loop)
         self._adopters.append((owners, loop))
 

@@ -14,7 +14,7 @@ from lightkube.models.core_v1 import Pod
 
 from drakit.api.errors import StatusError
 from drakit.client import Plain, Request
-from drakit.controllers import daemonsets, job_decisions, pace, replicasets
+from drakit.controllers import daemonsets, job_decisions, jobs, pace, replicasets
 from drakit.controllers.objects import format_time
 from drakit.controllers.pods import COMPLETION_INDEX
 from drakit.controllers.statefulset_decisions import Roster, decide, next_status
@@ -239,3 +239,35 @@ def test_a_job_whose_pods_are_refused_ends_in_time() -> None:
             assert (await cluster.get(Job, "j"))["status"]["conditions"][-1]["type"] == "Failed"
 
     asyncio.run(story())
+
+
+def test_a_job_of_which_many_pods_wait_for_their_successors_gathers_events(
+    play: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look is at all of those that wait."""
+    monkeypatch.setattr(jobs, "_MANY", 3)
+
+    async def fail(cluster: Cluster, pods: list[Plain]) -> int:
+        before = cluster.controllers[0].loop.reconciles
+        for pod in pods:
+            body = {"status": {"phase": "Failed"}}
+            await cluster.patch(Pod, pod["metadata"]["name"], body, subresource="status")
+            for _ in range(20):
+                await asyncio.sleep(0)
+        return cluster.controllers[0].loop.reconciles - before
+
+    async def story(cluster: Cluster) -> None:
+        spec = {"completions": 14, "parallelism": 14, "completionMode": "Indexed", "backoffLimitPerIndex": 1}
+        await cluster.create(make.job("j", **spec))
+        await cluster.settle(1)
+        pods = await cluster.list(Pod)
+        assert await fail(cluster, pods[:4]) >= 4
+        assert await fail(cluster, pods[4:]) <= 2
+        await cluster.settle(12)
+        assert (await cluster.get(Job, "j"))["status"]["active"] == 14
+        assert (
+            await fail(cluster, [pod for pod in await cluster.list(Pod) if pod["status"]["phase"] == "Pending"][:3])
+            >= 3
+        )
+
+    play(story, "job-controller")
