@@ -298,6 +298,41 @@ def test_scale_is_checked_like_any_object(verb: str, body: dict[str, Any], code:
     run(scenario())
 
 
+def test_a_scale_is_applied_with_conflicts_and_owners() -> None:
+    async def scenario() -> None:
+        async with local_server() as local:
+            template = {"metadata": {"labels": {"app": "x"}}, "spec": pod("x")["spec"]}
+            spec = {"replicas": 1, "selector": {"matchLabels": {"app": "x"}}, "template": template}
+            where: dict[str, Any] = {"plural": "deployments", "group": "apps"}
+            await local.request(
+                "POST", body={"metadata": {"name": "d"}, "spec": spec}, query={"fieldManager": "creator"}, **where
+            )
+
+            async def apply(replicas: int, **query: str) -> None:
+                scale = {
+                    "apiVersion": "autoscaling/v1",
+                    "kind": "Scale",
+                    "metadata": {"name": "d"},
+                    "spec": {"replicas": replicas},
+                }
+                options = {"fieldManager": "scaler", **query}
+                await local.patch("d", scale, kind="apply-patch+yaml", subresource="scale", query=options, **where)
+
+            with pytest.raises(StatusError, match='1 conflict: conflict with "creator"') as refused:
+                await apply(5)
+            assert refused.value.code == 409
+            await apply(5, force="true")
+            found = (await local.request("GET", name="d", **where)).body
+            owners = [
+                (entry["manager"], entry["operation"], entry.get("subresource"))
+                for entry in found["metadata"]["managedFields"]
+                if "f:replicas" in entry["fieldsV1"].get("f:spec", {})
+            ]
+            assert (found["spec"]["replicas"], owners) == (5, [("scaler", "Apply", "scale")])
+
+    run(scenario())
+
+
 def test_selector_of_a_scale_is_all_of_it() -> None:
     async def scenario() -> None:
         async with local_server() as local:

@@ -21,7 +21,7 @@ from drakit.apiserver.managed_fields import APPLY, UPDATE, Applied, Manager, Ver
 from drakit.apiserver.stored import Plain, Stored
 from drakit.apiserver.verbs.writing import check_name, replace, store_new
 
-__all__ = ["apply"]
+__all__ = ["apply", "merge"]
 
 _BEFORE = "before-first-apply"
 
@@ -33,7 +33,7 @@ def apply(ctx: Context, call: Call, *, dry_run: bool, validation: str) -> Answer
         raise call.not_found()
     if old is not None:
         _check_preconditions(call, config, old)
-    merged, applied = _merge(ctx, call, config, old)
+    merged, applied = merge(ctx, call, config, old)
     decoded = strategy.decode(call.kind, call.version, merged)
     if validation != "Ignore" and (problems := decoded.strict_errors):
         if validation == "Strict":
@@ -84,7 +84,7 @@ def _check_preconditions(call: Call, config: Plain, old: Stored) -> None:
         raise StatusError.conflict(call.kind.group, call.kind.plural, call.name, text)
 
 
-def _merge(ctx: Context, call: Call, config: Plain, old: Stored | None) -> tuple[Plain, Applied]:
+def merge(ctx: Context, call: Call, config: Plain, old: Stored | None) -> tuple[Plain, Applied]:
     """The object that results, in the version of the request, and its managers."""
     kind, node = call.kind, schema.root(call.kind, call.version)
     _check_typed(call, node, config)

@@ -14,8 +14,9 @@ from drakit.apiserver import managed_fields, patches
 from drakit.apiserver.call import Answer, Call, check_write_options
 from drakit.apiserver.context import Context
 from drakit.apiserver.stored import Plain, Stored
+from drakit.apiserver.verbs import applying
 from drakit.apiserver.verbs.decoding import media_type, read_kind, read_value
-from drakit.apiserver.verbs.patching import unfit
+from drakit.apiserver.verbs.patching import APPLY, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, unfit
 from drakit.apiserver.verbs.writing import check_name, replace
 
 __all__ = ["scale"]
@@ -45,12 +46,23 @@ def scale(ctx: Context, call: Call) -> Answer:
         "update", call.kind, call.kind.storage_version, call.namespace, call.name, "", call.query, call.user,
         agent=call.agent, warnings=call.warnings,
     )  # fmt: skip
-    now = timestamp(ctx.clock.now())
-    managers = managed_fields.decode(managed_fields.on_update(ctx, call, obj, stored.obj, now, None))
-    applied = managed_fields.Applied(tuple(managers))  # under the subresource's name
+    applied = _applied(ctx, call, obj, stored)
     answer = replace(ctx, main, wire.copy(obj), stored, dry_run=dry_run, applied_by=applied)
     assert answer.stored is not None
     return Answer(200, value=_scale_of(answer.stored), version=answer.version)
+
+
+def _applied(ctx: Context, call: Call, obj: Plain, stored: Stored) -> managed_fields.Applied:
+    """Whose the number is afterwards, under the subresource's name."""
+    if call.verb == "patch" and media_type(call.content_type) == APPLY:
+        config = {
+            "apiVersion": call.kind.api_version(call.version), "kind": call.kind.kind,
+            "metadata": {"name": call.name}, "spec": {"replicas": obj["spec"]["replicas"]},
+        }  # fmt: skip
+        return applying.merge(ctx, call, config, stored)[1]
+    now = timestamp(ctx.clock.now())
+    managers = managed_fields.decode(managed_fields.on_update(ctx, call, obj, stored.obj, now, None))
+    return managed_fields.Applied(tuple(managers))
 
 
 def _wanted(call: Call, stored: Stored) -> Plain:
@@ -69,11 +81,11 @@ def _patched(call: Call, current: Plain) -> Plain:
     media = media_type(call.content_type)
     result: Any
     try:
-        if media == "application/json-patch+json" and isinstance(patch, list):
+        if media == JSON_PATCH and isinstance(patch, list):
             result = patches.json_patch(current, patch)
-        elif media == "application/strategic-merge-patch+json" and isinstance(patch, dict):
+        elif media == STRATEGIC_PATCH and isinstance(patch, dict):
             result = patches.strategic_patch(current, patch, None)
-        elif media in ("application/merge-patch+json", "application/apply-patch+yaml"):
+        elif media in (MERGE_PATCH, APPLY):
             result = patches.merge_patch(current, patch)
         else:
             raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
