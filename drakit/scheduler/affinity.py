@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lightkube.models.core_v1 import PodAffinityTerm, WeightedPodAffinityTerm
+from lightkube.models.core_v1 import PodAffinityTerm
 from lightkube.models.meta_v1 import LabelSelector, LabelSelectorRequirement
 
-from drakit.scheduler.nodes import NodeInfo, Nodes
+from drakit.scheduler.nodes import NodeInfo, Nodes, repels
 from drakit.scheduler.outcome import Rejection
 from drakit.scheduler.pods import PodInfo
 from drakit.scheduler.selectors import Labels, label_selector_matches
@@ -29,12 +29,15 @@ NamespaceLabels = Mapping[str, Labels]
 
 @dataclass(slots=True)
 class Neighbours:
+    info: PodInfo
+    namespaces: NamespaceLabels
     affinity: list[PodAffinityTerm]
     affinity_counts: Counter[Topology]
     attracts_itself: bool
     anti: list[PodAffinityTerm]
     anti_counts: Counter[Topology]
     existing: Counter[Topology]
+    wanted: list[tuple[int, PodAffinityTerm]]  # with weights, negative for what is not wanted
     preference: Counter[Topology]
 
     @classmethod
@@ -46,41 +49,43 @@ class Neighbours:
             return None
         affinity = [_own(t, info) for t in (near and near.requiredDuringSchedulingIgnoredDuringExecution) or ()]
         anti = [_own(t, info) for t in (away and away.requiredDuringSchedulingIgnoredDuringExecution) or ()]
-        wanted = list((near and near.preferredDuringSchedulingIgnoredDuringExecution) or ())
-        unwanted = list((away and away.preferredDuringSchedulingIgnoredDuringExecution) or ())
+        wanted = [
+            (sign * each.weight, _own(each.podAffinityTerm, info))
+            for sign, rule in ((1, near), (-1, away))
+            for each in (rule and rule.preferredDuringSchedulingIgnoredDuringExecution) or ()
+        ]
         itself = bool(affinity) and all(term_matches(t, info, info, namespaces) for t in affinity)
-        found = cls(affinity, Counter(), itself, anti, Counter(), Counter(), Counter())
-        found._count_repelling(info, nodes, namespaces)
-        if affinity or anti or wanted or unwanted:
-            found._count_placed(info, nodes, namespaces, (wanted, unwanted))
+        found = cls(info, namespaces, affinity, Counter(), itself, anti, Counter(), Counter(), wanted, Counter())
+        for other, node in nodes.anti_affinity.values():
+            found._count_repelling(other, node, 1)
+        if affinity or anti or wanted:
+            for node in nodes:
+                for other in node.pods.values():
+                    found._count_placed(other, node, 1)
         return found
 
-    def _count_repelling(self, info: PodInfo, nodes: Nodes, namespaces: NamespaceLabels) -> None:
-        for other, node in nodes.anti_affinity.values():
-            rules = other.pod.spec.affinity.podAntiAffinity if other.pod.spec and other.pod.spec.affinity else None
-            for term in (rules and rules.requiredDuringSchedulingIgnoredDuringExecution) or ():
-                value = node.labels.get(term.topologyKey)
-                if value is not None and term_matches(_own(term, other), other, info, namespaces):
-                    self.existing[(term.topologyKey, value)] += 1
+    def count(self, other: PodInfo, node: NodeInfo, sign: int) -> None:
+        """As if there were one pod more (or, with -1, one less) on the node."""
+        if repels(other.pod):
+            self._count_repelling(other, node, sign)
+        self._count_placed(other, node, sign)
 
-    def _count_placed(
-        self,
-        info: PodInfo,
-        nodes: Nodes,
-        namespaces: NamespaceLabels,
-        preferences: tuple[list[WeightedPodAffinityTerm], list[WeightedPodAffinityTerm]],
-    ) -> None:
-        for node in nodes:
-            for other in node.pods.values():
-                if self.affinity and all(term_matches(t, info, other, namespaces) for t in self.affinity):
-                    _add(self.affinity_counts, self.affinity, node, 1)
-                for term in self.anti:
-                    if term_matches(term, info, other, namespaces):
-                        _add(self.anti_counts, [term], node, 1)
-                for sign, weighted in zip((1, -1), preferences, strict=True):
-                    for each in weighted:
-                        if term_matches(_own(each.podAffinityTerm, info), info, other, namespaces):
-                            _add(self.preference, [each.podAffinityTerm], node, sign * each.weight)
+    def _count_repelling(self, other: PodInfo, node: NodeInfo, sign: int) -> None:
+        rules = other.pod.spec.affinity.podAntiAffinity if other.pod.spec and other.pod.spec.affinity else None
+        for term in (rules and rules.requiredDuringSchedulingIgnoredDuringExecution) or ():
+            if term_matches(_own(term, other), other, self.info, self.namespaces):
+                _add(self.existing, [term], node, sign)
+
+    def _count_placed(self, other: PodInfo, node: NodeInfo, sign: int) -> None:
+        info, namespaces = self.info, self.namespaces
+        if self.affinity and all(term_matches(t, info, other, namespaces) for t in self.affinity):
+            _add(self.affinity_counts, self.affinity, node, sign)
+        for term in self.anti:
+            if term_matches(term, info, other, namespaces):
+                _add(self.anti_counts, [term], node, sign)
+        for weight, term in self.wanted:
+            if term_matches(term, info, other, namespaces):
+                _add(self.preference, [term], node, sign * weight)
 
     def reject(self, node: NodeInfo) -> Rejection | None:
         if self.affinity and not self._attracted(node):
@@ -113,6 +118,8 @@ def _add(counts: Counter[Topology], terms: list[PodAffinityTerm], node: NodeInfo
         value = node.labels.get(term.topologyKey)
         if value is not None:
             counts[(term.topologyKey, value)] += weight
+            if not counts[(term.topologyKey, value)]:
+                del counts[(term.topologyKey, value)]
 
 
 def _own(term: PodAffinityTerm, owner: PodInfo) -> PodAffinityTerm:

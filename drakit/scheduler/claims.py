@@ -51,6 +51,7 @@ class Claims:
         self.stored: dict[str, ResourceClaim] = {}
         self.in_flight: dict[str, InFlight] = {}  # by claim UID
         self.pending: dict[str, dict[str, str]] = {}  # claim UID -> pods whose reservation is being written -> for whom
+        self._movable: dict[str, ResourceClaim] = {}  # by UID: stored, with devices that more than one node can have
         self._extended: dict[str, ResourceClaim] = {}  # pod UID -> its stored extended-resource claim
 
     # -- what the API server has
@@ -64,6 +65,9 @@ class Claims:
         self.allocated.set_claim(claim)
         if self.partitions and (uid not in self.in_flight or allocation_of(claim) is not None):
             self.partitions.hold(uid, devices_of(claim))
+        self._movable.pop(uid, None)
+        if allocation_of(claim) is not None and is_movable(allocation_of(claim).nodeSelector):
+            self._movable[uid] = claim
         if owner := extended_owner(claim):
             self._extended[owner] = claim
 
@@ -74,6 +78,7 @@ class Claims:
         self.allocated.remove_claim(uid)
         self.partitions.release(uid)
         self.in_flight.pop(uid, None)
+        self._movable.pop(uid, None)
         owner = extended_owner(claim)
         if (latest := self._extended.get(owner)) is not None and uid_of(latest) == uid:
             del self._extended[owner]
@@ -123,7 +128,31 @@ class Claims:
         """The allocation is written and known through `set`; nothing is assumed any more."""
         self.in_flight.pop(uid, None)
 
+    def restore(self, claim: ResourceClaim) -> None:
+        """After a trial without it its devices are held as before."""
+        uid, stored = uid_of(claim), self.stored.get(key_of(claim))
+        flight = self.in_flight.get(uid)
+        if stored is not None and uid_of(stored) == uid and allocation_of(stored) is not None:
+            self.allocated.set_claim(stored)
+        elif flight is not None:
+            self.allocated.assume(uid, flight.result, holder=key_of(claim))
+
     # -- questions
+
+    def movable(self) -> Iterator[tuple[NodeSelector | None, Iterable[str]]]:
+        """Where devices can be had that more than one node can have, and the UIDs of those who have them."""
+        for claim in self._movable.values():
+            yield allocation_of(claim).nodeSelector, self.consumers(claim)
+        for flight in self.in_flight.values():
+            if is_movable(flight.selector):
+                yield flight.selector, flight.sharers
+
+    def by_pods_in_flight(self) -> dict[str, list[ResourceClaim]]:
+        found: dict[str, list[ResourceClaim]] = {}
+        for flight in self.in_flight.values():
+            for uid in flight.sharers:
+                found.setdefault(uid, []).append(flight.claim)
+        return found
 
     def is_allocated(self, claim: ResourceClaim) -> bool:
         return allocation_of(claim) is not None or uid_of(claim) in self.in_flight
@@ -187,6 +216,21 @@ def results_of(claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
 
 def devices_of(claim: ResourceClaim) -> list[Device]:
     return [(r.driver, r.pool, r.device) for r in results_of(claim)]
+
+
+def single_node(selector: NodeSelector) -> str | None:
+    """The name in a selector of the form `metadata.name In [node]`: what node-local devices get."""
+    if len(selector.nodeSelectorTerms) != 1:
+        return None
+    fields = selector.nodeSelectorTerms[0].matchFields
+    if fields and len(fields) == 1 and fields[0].operator == "In" and fields[0].values and len(fields[0].values) == 1:
+        return str(fields[0].values[0])
+    return None
+
+
+def is_movable(selector: NodeSelector | None) -> bool:
+    """Of an allocation: its devices are not those of one node."""
+    return selector is None or single_node(selector) is None
 
 
 def reserved_for(claim: ResourceClaim) -> list[Any]:

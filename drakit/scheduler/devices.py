@@ -28,6 +28,7 @@ from drakit.scheduler.claims import (
     has_binding_conditions,
     key_of,
     ready_to_bind,
+    single_node,
     uid_of,
 )
 from drakit.scheduler.evicting import lasting, tell_tolerations
@@ -255,16 +256,6 @@ class PodDevices:
 
 def requests_of(claim: ResourceClaim) -> Sequence[DeviceRequest]:
     return (claim.spec.devices.requests if claim.spec and claim.spec.devices else None) or ()
-
-
-def single_node(selector: NodeSelector) -> str | None:
-    """The name in a selector of the form `metadata.name In [node]`: what node-local devices get."""
-    if len(selector.nodeSelectorTerms) != 1:
-        return None
-    fields = selector.nodeSelectorTerms[0].matchFields
-    if fields and len(fields) == 1 and fields[0].operator == "In" and fields[0].values and len(fields[0].values) == 1:
-        return str(fields[0].values[0])
-    return None
 
 
 def alternative_rank(claims: Sequence[ResourceClaim], results: Sequence[dict[str, Any]]) -> int:

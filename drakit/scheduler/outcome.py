@@ -37,6 +37,7 @@ class Diagnosis:
     postfilter: str = ""
     advice: str = ""  # ours: what to change, in few words
     settled: bool = False  # postfilter is filled in; holds for pods of the same shape too
+    hindered: frozenset[str] = frozenset()  # plugins for which no victims would do
     claims: tuple[str, ...] = ()  # the pod's, that have no devices yet, as the texts name them
     names: Mapping[str, str] = field(default_factory=dict)  # what these are called when another pod is told
 
@@ -44,7 +45,7 @@ class Diagnosis:
     def plugins(self) -> frozenset[str]:
         if self.prefilter is not None:
             return frozenset((self.prefilter.plugin,))
-        return frozenset(r.plugin for r in self.rejections.values())
+        return self.hindered.union(r.plugin for r in self.rejections.values())
 
     def message(self) -> str:
         """Kubernetes' message first, word for word (framework.FitError), then ours."""

@@ -1,8 +1,8 @@
 """Preemption: which pods of lower priority to delete so that a pod fits (upstream: DefaultPreemption), for devices too.
 
 Upstream never preempts for devices: its allocator's "no" counts as final. Here a victim's claims are freed with it when no pod
-outside the victims has them reserved, and the allocator is asked again. For devices alone a disruption budget is never broken;
-for CPU, memory and ports it is, as upstream does, when nothing else helps.
+outside the victims has them reserved, and the allocator is asked again. For devices a disruption budget is never broken; for CPU,
+memory, ports, spread and affinity it is, as upstream does, when nothing else helps.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from lightkube.models.resource_v1 import ResourceClaim
 
 from drakit.allocator import Failure
 from drakit.scheduler import filters, hierarchy
-from drakit.scheduler.claims import PLUGIN, allocation_of, key_of, reserved_for, uid_of
+from drakit.scheduler.claims import PLUGIN, allocation_of, is_movable, key_of, reserved_for, uid_of
 from drakit.scheduler.decide import Attempt, promises_held
-from drakit.scheduler.devices import NO_DEVICES, NOT_AVAILABLE, Rejected, Variant, single_node
+from drakit.scheduler.devices import NO_DEVICES, NOT_AVAILABLE, Rejected, Variant
 from drakit.scheduler.nodes import NodeInfo
 from drakit.scheduler.outcome import NO_VICTIMS, Diagnosis, Rejection, SchedulingError, preemption_message
 from drakit.scheduler.pods import PodInfo, is_deleting
@@ -30,6 +30,7 @@ from drakit.scheduler.selectors import label_selector_matches, node_selector_mat
 from drakit.scheduler.state import Promise, State, disruptions_allowed
 
 MAX_NODES = 100  # candidates examined (upstream: 10 % of the nodes, at least 100)
+MAX_MOVES = 10_000  # pods taken away and put back before whoever is found will do
 NAMED = 4  # victims, in messages
 NOT_YET = datetime(9999, 1, 1, tzinfo=UTC)  # when pods start that have not
 LOWEST = -(1 << 31)
@@ -45,7 +46,7 @@ class Preemption:
     violations: int = 0  # disruption budgets broken
     claims: tuple[str, ...] = ()  # keys of those that are freed
     holds: tuple[Mapping[str, Any], ...] = ()  # what the pod will get of devices that other nodes can have as well
-    overrides: bool = False  # a budget would be broken for the sake of devices
+    overrides: bool = False  # a budget would be broken for the sake of devices alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,23 +70,24 @@ def preempt(attempt: Attempt, diagnosis: Diagnosis) -> tuple[Preemption | None, 
     state, info = attempt.state, attempt.info
     if (why := _ineligible(state, info, diagnosis)) is not None:
         return None, f"preemption: {why}"
-    lowest = min((priority_of(state, pod) for node in state.nodes for pod in node.pods.values()), default=None)
-    hopeless = lowest is None or lowest >= info.priority
-    holders = [] if hopeless else _holders_of_shared_pools(attempt)
+    search = _Search(attempt)
     statuses: dict[str, Sequence[str]] = {}
     candidates: list[Preemption] = []
     protected: Preemption | None = None
     with promises_held(state, info):
         for name, rejection in _from_last(state, diagnosis.rejections):
             by_devices = _by_devices(rejection)
-            if not (rejection.resolvable or by_devices) or _enough(candidates):
+            if not (rejection.resolvable or by_devices) or search.is_over(candidates):
                 continue
-            found = _NOBODY if hopeless else _victims_on(attempt, state.nodes.by_name[name], holders)
+            found = search.victims_on(state.nodes.by_name[name])
             if isinstance(found, Rejection):
                 if not by_devices:
                     statuses[name] = found.reasons
-            elif found.overrides or (by_devices and found.violations):
+                if found is not _NOBODY:
+                    diagnosis.hindered |= {found.plugin}
+            elif found.overrides:
                 protected = protected or found
+                diagnosis.hindered |= {PLUGIN}
             else:
                 candidates.append(found)
     if candidates:
@@ -125,10 +127,6 @@ def _from_last(state: State, rejections: Mapping[str, Rejection]) -> Iterator[tu
     return chain(items[start:], items[:start])
 
 
-def _enough(candidates: Sequence[Preemption]) -> bool:
-    return len(candidates) >= MAX_NODES and any(not each.violations for each in candidates)
-
-
 def _ineligible(state: State, info: PodInfo, diagnosis: Diagnosis) -> str | None:
     spec = info.pod.spec
     assert spec is not None
@@ -147,6 +145,8 @@ def ongoing(state: State, info: PodInfo, promise: Promise | None) -> bool:
     if promise is None or node is None or node.node is None:
         return False
     if any(priority_of(state, pod) < info.priority and _preempted(state, pod) for pod in node.pods.values()):
+        return True
+    if any(_going(state, pod) for pod in _placed(state, promise.victims)):  # some may have been told by others
         return True
     # The pod is gone, its devices are yet to be given back: no reason to look for more victims.
     return any(_comes_free(state, key) for key in promise.claims)
@@ -203,63 +203,129 @@ def _started(info: PodInfo) -> datetime:
     return stamp if isinstance(stamp, datetime) else NOT_YET
 
 
-def _victims_on(attempt: Attempt, node: NodeInfo, holders: Sequence[_Holder]) -> Preemption | Rejection:
-    """All lower-priority pods away: does it fit? Then spare as many as possible, the most important first; else what is in the
-    way still."""
-    state, info = attempt.state, attempt.info
-    reachable = [pod for selector, pod in holders if _reaches(selector, node)]
-    units = [
-        unit
-        for unit in _units(state, (*node.pods.values(), *reachable))
-        if all(priority_of(state, pod) < info.priority for pod in unit.pods)
-    ]
-    if not units:
-        return _NOBODY
-    staying = sorted((unit for unit in units if not unit.going), key=lambda unit: unit.importance)
-    violating, others = _split_by_budgets(staying, state.budgets.values())
-    leaving = sorted((unit for unit in units if unit.going), key=lambda unit: unit.importance)
-    victims = dict.fromkeys((*staying, *leaving))
-    with _without(state, node, _pods(victims)):
+class _Search:
+    """For one pod, on one node after the other."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt, self._state, self._priority = attempt, attempt.state, attempt.info.priority
+        self._held = _Held(attempt.state)
+        self._holders = _holders_of_movable(attempt)
+        self._units: dict[str, _Unit] = {}  # by the UID of each of their pods
+        self._moves = 0  # pods taken away or put back, a measure of the work
+
+    def is_over(self, candidates: Sequence[Preemption]) -> bool:
+        enough = len(candidates) >= MAX_NODES or self._moves >= MAX_MOVES
+        return enough and any(not each.violations for each in candidates)
+
+    def victims_on(self, node: NodeInfo) -> Preemption | Rejection:
+        """All lower-priority pods away: does it fit? Then spare as many as possible, the most important first; else what is in the
+        way still."""
+        lower = [pod for pod in node.pods.values() if priority_of(self._state, pod) < self._priority]
+        lower += [pod for selector, pod in self._holders if _reaches(selector, node)]
+        if not (units := self._units_of(lower)):
+            return _NOBODY
+        trial = _Trial(self._attempt, node, self._held)
+        try:
+            return self._spare(trial, node, sorted(units, key=lambda unit: unit.importance))
+        finally:
+            trial.end()
+            self._moves += trial.moves
+
+    def _spare(self, trial: _Trial, node: NodeInfo, units: Sequence[_Unit]) -> Preemption | Rejection:
+        attempt = self._attempt
+        trial.take(units)
         if (rejection := _rejection(attempt, node)) is not None:
             return rejection
-    for unit in (*violating, *others, *leaving):  # those that leave anyway are spared last
-        rest = [victim for victim in victims if victim is not unit]
-        with _without(state, node, _pods(rest)):
-            if _rejection(attempt, node) is None:
-                victims = dict.fromkeys(rest)
-    if not victims:
-        return _NOBODY
-    pods = _pods(victims)
-    freed = _freed_claims(state, pods)
-    return Preemption(
-        node.name,
-        tuple(pods),
-        sum(count for unit, count in violating.items() if unit in victims),
-        tuple(key_of(claim) for claim in freed),
-        tuple(_holds(attempt, node, pods, freed)),
-        any(unit in victims and all(pod.uid not in node.pods for pod in unit.pods) for unit in violating),
+        violating, others = _split_by_budgets([unit for unit in units if not unit.going], self._state.budgets.values())
+        # Those that leave anyway are spared last. Most can be spared as a rule, several at a time. Where one pod less may be one
+        # too few (to be near to, to count as the fewest, to have its devices back) each is asked about alone.
+        single = attempt.spread is not None or attempt.neighbours is not None or node.name in attempt.nominated
+        queue, step, overrides, victims = [*violating, *others, *(unit for unit in units if unit.going)], 1, False, []
+        while queue:
+            block = queue[:step]
+            trial.put_back(block)
+            if (rejection := _rejection(attempt, node)) is None:
+                del queue[:step]
+                step = 1 if single else 2 * step
+                continue
+            trial.take(block)
+            if step == 1:
+                victims.append(queue.pop(0))
+                overrides |= victims[-1] in violating and rejection.plugin == PLUGIN
+            step = max(1, len(block) // 2)
+        if not victims:
+            return _NOBODY
+        freed = list(trial.freed.values())
+        pods = [pod for unit in sorted(victims, key=lambda unit: (unit.going, unit.importance)) for pod in unit.pods]
+        broken = sum(count for unit, count in violating.items() if unit in victims)
+        return Preemption(
+            node.name, tuple(pods), broken, tuple(map(key_of, freed)), tuple(_holds(attempt, node, freed)), overrides
+        )
+
+    def _units_of(self, pods: Iterable[PodInfo]) -> list[_Unit]:
+        for pod in pods:
+            if pod.uid not in self._units:
+                unit = _unit(self._state, pod)
+                self._units.update((each.uid, unit) for each in unit.pods)
+        units = dict.fromkeys(self._units[pod.uid] for pod in pods)
+        return [unit for unit in units if unit.priority < self._priority]
+
+
+def _unit(state: State, pod: PodInfo) -> _Unit:
+    whole, uids = state.together(pod)
+    members = tuple(_placed(state, uids)) or (pod,)
+    return _Unit(
+        members,
+        priority_of(state, pod),
+        2 if whole is not None and whole[0] else int(pod.group in state.groups),
+        min(_started(each) for each in members),
+        all(_going(state, each) for each in members),
     )
 
 
-def _pods(units: Iterable[_Unit]) -> list[PodInfo]:
-    return [pod for unit in units for pod in unit.pods]
+class _Trial:
+    """The state as if some pods were gone, with the devices that only they use. Of those on other nodes only the devices matter here,
+    and what they count for spread and affinity."""
 
+    def __init__(self, attempt: Attempt, node: NodeInfo, held: _Held) -> None:
+        self._attempt, self._state, self._node, self._held = attempt, attempt.state, node, held
+        self._gone: dict[str, PodInfo] = {}
+        self.freed: dict[str, ResourceClaim] = {}  # by UID
+        self.moves = 0
 
-def _units(state: State, pods: Iterable[PodInfo]) -> list[_Unit]:
-    found: dict[str, _Unit] = {}
-    for pod in pods:
-        if pod.uid not in found:
-            whole, uids = state.together(pod)
-            members = tuple(_placed(state, uids)) or (pod,)
-            unit = _Unit(
-                members,
-                priority_of(state, pod),
-                2 if whole is not None and whole[0] else int(pod.group in state.groups),
-                min(_started(each) for each in members),
-                all(_going(state, each) for each in members),
-            )
-            found.update((each.uid, unit) for each in members)
-    return list(dict.fromkeys(found.values()))
+    def take(self, units: Iterable[_Unit]) -> None:
+        state, pods = self._state, [pod for unit in units for pod in unit.pods]
+        for pod in pods:
+            self._gone[pod.uid] = pod
+            self._count(pod, -1)
+            if pod.uid in self._node.pods:
+                self._node.remove(pod.uid)
+        for claim in self._held.by(pods):
+            if uid_of(claim) not in self.freed and state.claims.consumers(claim) <= self._gone.keys():
+                self.freed[uid_of(claim)] = claim
+                state.allocated.remove_claim(uid_of(claim))
+
+    def put_back(self, units: Iterable[_Unit]) -> None:
+        self._put_back([pod for unit in units for pod in unit.pods])
+
+    def end(self) -> None:
+        self._put_back(list(self._gone.values()))
+
+    def _put_back(self, pods: Sequence[PodInfo]) -> None:
+        for claim in self._held.by(pods):
+            if self.freed.pop(uid_of(claim), None) is not None:
+                self._state.claims.restore(claim)
+        for pod in pods:
+            del self._gone[pod.uid]
+            if self._state.nodes.placed[pod.uid] is self._node:
+                self._node.add(pod)
+            self._count(pod, 1)
+
+    def _count(self, pod: PodInfo, sign: int) -> None:
+        self.moves += 1
+        for counted in (self._attempt.spread, self._attempt.neighbours):
+            if counted is not None:
+                counted.count(pod, self._state.nodes.placed[pod.uid], sign)
 
 
 # Devices that more than one node can have: their holders may be anywhere.
@@ -267,40 +333,28 @@ def _units(state: State, pods: Iterable[PodInfo]) -> list[_Unit]:
 _Holder = tuple[NodeSelector | None, PodInfo]
 
 
-def _holders_of_shared_pools(attempt: Attempt) -> list[_Holder]:
+def _holders_of_movable(attempt: Attempt) -> list[_Holder]:
     state, devices = attempt.state, attempt.devices
     found: list[_Holder] = []
     if not (devices.unallocated or devices.provided):
         return found
-    for claim in state.claims.stored.values():
-        if not _is_shared(claim):
-            continue
-        for uid in state.claims.consumers(claim):
-            place = state.nodes.placed.get(uid)
-            if place is not None and priority_of(state, place.pods[uid]) < attempt.info.priority:
-                found.append((allocation_of(claim).nodeSelector, place.pods[uid]))
+    for selector, uids in state.claims.movable():
+        for pod in _placed(state, uids):
+            if priority_of(state, pod) < attempt.info.priority:
+                found.append((selector, pod))
     return found
-
-
-def _is_shared(claim: ResourceClaim) -> bool:
-    allocation = allocation_of(claim)
-    if allocation is None:
-        return False
-    return allocation.nodeSelector is None or single_node(allocation.nodeSelector) is None
 
 
 def _reaches(selector: NodeSelector | None, node: NodeInfo) -> bool:
     return selector is None or node_selector_matches(selector, node.labels, node.name)
 
 
-def _holds(
-    attempt: Attempt, node: NodeInfo, victims: Sequence[PodInfo], freed: Sequence[ResourceClaim]
-) -> list[Mapping[str, Any]]:
+def _holds(attempt: Attempt, node: NodeInfo, freed: Sequence[ResourceClaim]) -> list[Mapping[str, Any]]:
     """Pods on this node are kept off what the pod waits for; those on other nodes have to be told which devices it is."""
-    if not any(_is_shared(claim) for claim in freed):
+    claims = attempt.state.claims
+    if not any(claims.is_allocated(claim) and is_movable(claims.node_selector(claim)) for claim in freed):
         return []
-    with _without(attempt.state, node, victims):
-        return [result for _, result in _would_get(attempt, attempt.info, node)]
+    return [result for _, result in _would_get(attempt, attempt.info, node)]
 
 
 def _placed(state: State, uids: Iterable[str]) -> Iterator[PodInfo]:
@@ -311,8 +365,7 @@ def _placed(state: State, uids: Iterable[str]) -> Iterator[PodInfo]:
 
 
 def _rejection(attempt: Attempt, node: NodeInfo) -> Rejection | None:
-    """As `Attempt.accepts` and the allocator, with the node as it is now: spread and affinity are counted afresh upstream; here
-    a node they reject for good is no candidate."""
+    """As `Attempt.accepts` and the allocator, with the node as it is now."""
     if node.name not in attempt.nominated:
         return _rejection_now(attempt, node, frozenset())
     with _promises_kept(attempt, node) as kept:
@@ -376,57 +429,43 @@ def _rejection_now(attempt: Attempt, node: NodeInfo, kept: Collection[str]) -> R
 @contextmanager
 def without_lower(state: State, priority: int) -> Iterator[None]:
     """The state as if all pods of lower priority were gone from the cluster, with the devices that only they use."""
-    gone = [
-        (node, pod) for node in state.nodes for pod in list(node.pods.values()) if priority_of(state, pod) < priority
-    ]
-    freed = _freed_claims(state, [pod for _, pod in gone])
-    for node, pod in gone:
+    gone = {
+        uid: (node, pod) for node in state.nodes for uid, pod in node.pods.items() if priority_of(state, pod) < priority
+    }
+    held = {uid_of(claim): claim for claim in _Held(state).by(pod for _, pod in gone.values())}
+    freed = {uid: claim for uid, claim in held.items() if state.claims.consumers(claim) <= gone.keys()}
+    repelling = state.nodes.anti_affinity
+    state.nodes.anti_affinity = {uid: each for uid, each in repelling.items() if uid not in gone}
+    for node, pod in gone.values():
         node.remove(pod.uid)
-    for claim in freed:
-        state.allocated.remove_claim(uid_of(claim))
+    for uid in freed:
+        state.allocated.remove_claim(uid)
     state.revision += 1  # what was found out before does not hold here, nor what is found out here afterwards
     try:
         yield
     finally:
         state.revision += 1
-        for claim in freed:
-            state.allocated.set_claim(claim)
-        for node, pod in gone:
+        for claim in freed.values():
+            state.claims.restore(claim)
+        for node, pod in gone.values():
             node.add(pod)
+        state.nodes.anti_affinity = repelling
 
 
-@contextmanager
-def _without(state: State, node: NodeInfo, victims: Iterable[PodInfo]) -> Iterator[None]:
-    """The state as if the victims were gone, with the devices that only they use; put back afterwards. Of those on other nodes
-    only the devices matter here."""
-    victims = list(victims)
-    freed = _freed_claims(state, victims)
-    gone = [pod for pod in victims if pod.uid in node.pods]
-    for pod in gone:
-        node.remove(pod.uid)
-    for claim in freed:
-        state.allocated.remove_claim(uid_of(claim))
-    try:
-        yield
-    finally:
-        for claim in freed:
-            state.allocated.set_claim(claim)
-        for pod in gone:
-            node.add(pod)
+class _Held:
+    """Claims with devices that pods use, written or on their way."""
 
+    def __init__(self, state: State) -> None:
+        self._claims, self._in_flight = state.claims, state.claims.by_pods_in_flight()
 
-def _freed_claims(state: State, victims: Sequence[PodInfo]) -> list[ResourceClaim]:
-    uids = {pod.uid for pod in victims}
-    found: dict[str, ResourceClaim] = {}
-    for pod in victims:
-        keys = list(state.claims.keys_of(pod)) if pod.claims else []
-        claims = [state.claims.stored.get(key) for key in keys] + [state.claims.extended_claim(pod.uid)]
-        for claim in claims:
-            if claim is None or allocation_of(claim) is None or uid_of(claim) in found:
-                continue
-            if state.claims.consumers(claim) <= uids:
-                found[uid_of(claim)] = claim
-    return list(found.values())
+    def by(self, pods: Iterable[PodInfo]) -> Iterator[ResourceClaim]:
+        """Some more than once."""
+        for pod in pods:
+            keys = list(self._claims.keys_of(pod)) if pod.claims else []
+            for claim in (*map(self._claims.stored.get, keys), self._claims.extended_claim(pod.uid)):
+                if claim is not None and allocation_of(claim) is not None:
+                    yield claim
+            yield from self._in_flight.get(pod.uid, ())
 
 
 def _split_by_budgets(

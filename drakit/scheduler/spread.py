@@ -26,9 +26,23 @@ MISSING_LABEL = Rejection(PLUGIN, (f"{REASON} (missing required label)",))
 @dataclass(slots=True)
 class _Counted:
     constraint: TopologySpreadConstraint
+    info: PodInfo
+    keys: list[str]  # labels that a node needs to be counted
+    selector: LabelSelector | None
     counts: dict[str, int]  # topology value -> matching pods
     self_match: int
-    minimum: int
+    minimum: int = 0
+
+    def covers(self, node: NodeInfo) -> bool:
+        return all(key in node.labels for key in self.keys) and _eligible(self.info, node, self.constraint)
+
+    def matches(self, other: PodInfo) -> bool:
+        same = other.namespace == self.info.namespace and label_selector_matches(self.selector, other.labels)
+        return same and not is_deleting(other.pod)
+
+    def find_minimum(self) -> None:
+        few = len(self.counts) < (self.constraint.minDomains or 1)
+        self.minimum = 0 if few else min(self.counts.values(), default=0)
 
 
 @dataclass(slots=True)
@@ -44,6 +58,13 @@ class Spread:
         hard = [c for c in constraints if c.whenUnsatisfiable == "DoNotSchedule"]
         soft = [c for c in constraints if c.whenUnsatisfiable != "DoNotSchedule"]
         return cls([_count(info, nodes, c, hard) for c in hard], [_count(info, nodes, c, soft) for c in soft])
+
+    def count(self, other: PodInfo, node: NodeInfo, sign: int) -> None:
+        """As if there were one pod more (or, with -1, one less) on the node; no scores are asked for then."""
+        for counted in self.hard:
+            if counted.matches(other) and counted.covers(node):
+                counted.counts[node.labels[counted.constraint.topologyKey]] += sign
+                counted.find_minimum()
 
     def reject(self, node: NodeInfo) -> Rejection | None:
         for counted in self.hard:
@@ -95,21 +116,11 @@ def _count(
     info: PodInfo, nodes: Nodes, constraint: TopologySpreadConstraint, together: Iterable[TopologySpreadConstraint]
 ) -> _Counted:
     selector = _selector(constraint, info.pod)
-    keys = [c.topologyKey for c in together]
-    counts: dict[str, int] = {}
+    matches_itself = int(label_selector_matches(selector, info.labels))
+    found = _Counted(constraint, info, [c.topologyKey for c in together], selector, {}, matches_itself)
     for node in nodes:
-        if not all(key in node.labels for key in keys) or not _eligible(info, node, constraint):
-            continue
-        matching = sum(
-            1
-            for other in node.pods.values()
-            if other.namespace == info.namespace
-            and label_selector_matches(selector, other.labels)
-            and not is_deleting(other.pod)
-        )
-        value = node.labels[constraint.topologyKey]
-        counts[value] = counts.get(value, 0) + matching
-    minimum = min(counts.values(), default=0)
-    if len(counts) < (constraint.minDomains or 1):
-        minimum = 0
-    return _Counted(constraint, counts, int(label_selector_matches(selector, info.labels)), minimum)
+        if found.covers(node):
+            value = node.labels[constraint.topologyKey]
+            found.counts[value] = found.counts.get(value, 0) + sum(map(found.matches, node.pods.values()))
+    found.find_minimum()
+    return found

@@ -50,6 +50,7 @@ class Promise:
     node: str
     claims: tuple[str, ...] = ()  # keys of those whose devices come free with the victims
     holds: tuple[Mapping[str, Any], ...] = ()  # allocation results: of devices that other nodes can have as well
+    victims: tuple[str, ...] = ()  # UIDs of those who have to leave
 
 
 @dataclass(slots=True)
@@ -189,10 +190,11 @@ class State:
         node_name: str,
         claims: Iterable[str] = (),
         holds: Iterable[Mapping[str, Any]] = (),
+        victims: Iterable[str] = (),
     ) -> None:
         """The pod waits for this node; what comes free there is promised to it."""
         self.revision += 1
-        self.nominated[info.uid] = Promise(info, node_name, tuple(claims), tuple(holds))
+        self.nominated[info.uid] = Promise(info, node_name, tuple(claims), tuple(holds), tuple(victims))
 
     def withdraw(self, uid: str) -> bool:
         """The promise has been kept or is given up; whether there was one."""

@@ -18,7 +18,7 @@ from drakit.scheduler.pods import PodInfo
 from drakit.scheduler.preemption import Preemption, preempt, waits_for
 from drakit.scheduler.queue import SchedulingQueue
 from drakit.scheduler.report import condition_patch
-from drakit.scheduler.state import State
+from drakit.scheduler.state import Policy, State
 from drakit.scheduler.tracker import Tracker
 from tests.scheduler.builders import DRIVER, NOW, claim, device_class, info, node, pod_group, slice_, state, uid
 
@@ -152,6 +152,37 @@ def test_for_devices_alone_a_budget_is_never_broken() -> None:
     run(made, "protected", "a", priority=1, labels={"app": "db"}, claims={"c": "c1", "d": "c2"})
     found, _ = ask(made, info("p", priority=10, claims={"c": "want"}))
     assert found is None
+
+
+def test_a_budget_is_not_broken_for_devices_of_a_node_that_lacks_room_too() -> None:
+    made = full(holding("c1", "gpu-0", "protected"), holding("c2", "gpu-1", "vip"), claim("want"))
+    made.budgets["ns/b"] = budget(0)
+    run(made, "vip", "a", priority=100, claims={"c": "c2"})
+    run(made, "protected", "a", priority=1, labels={"app": "db"}, claims={"c": "c1"})
+    run(made, "large", "a", priority=1, requests={"cpu": "4"})
+    outcome, attempt = decide(made, info("p", priority=10, claims={"c": "want"}, requests={"cpu": "4"}), NOW, uid)
+    assert isinstance(outcome, Diagnosis)
+    assert attempt is not None
+    assert outcome.plugins == {"NodeResourcesFit"}
+    assert preempt(attempt, outcome)[0] is None
+    assert outcome.plugins == {
+        "NodeResourcesFit",
+        "DynamicResources",
+    }  # it is tried again when a budget allows for more
+    made.budgets["ns/b"] = budget(1)
+    found, _ = ask(made, info("p", priority=10, claims={"c": "want"}, requests={"cpu": "4"}))
+    assert victims(found) == ["large", "protected"]
+
+
+def test_a_pod_whose_victims_devices_would_not_do_waits_for_devices_too() -> None:
+    made = full(holding("c1", "gpu-0", "vip"), claim("want", count=2))
+    run(made, "vip", "a", priority=100, claims={"c": "c1"})
+    run(made, "low", "a", requests={"cpu": "4"})
+    outcome, attempt = decide(made, info("p", priority=10, claims={"c": "want"}, requests={"cpu": "4"}), NOW, uid)
+    assert isinstance(outcome, Diagnosis)
+    assert attempt is not None
+    assert preempt(attempt, outcome)[0] is None
+    assert outcome.plugins == {"NodeResourcesFit", "DynamicResources"}
 
 
 @pytest.mark.parametrize(("namespace", "whose"), [("ns", "pod ns/p"), ("other", "a pod of another namespace")])
@@ -441,6 +472,56 @@ def test_a_victim_that_was_told_to_go_counts_as_going_before_the_server_shows_it
     assert ask(made, pod) == (None, "preemption: not eligible due to a terminating pod on the nominated node.")
 
 
+# -- what pods on the node, and elsewhere, mean to each other
+
+
+def away_from(app: str) -> dict[str, Any]:
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def test_pods_that_a_pod_cannot_stand_are_victims() -> None:
+    made = state(node("a"))
+    run(made, "bystander", "a")
+    run(made, "web", "a", labels={"app": "web"})
+    found, _ = ask(made, info("p", priority=5, affinity=away_from("web")))
+    assert victims(found) == ["web"]
+
+
+def test_pods_that_cannot_stand_a_pod_are_victims() -> None:
+    made = state(node("a"))
+    run(made, "bystander", "a")
+    run(made, "alone", "a", affinity=away_from("web"))
+    high = info("p", priority=5, labels={"app": "web"})
+    found, _ = ask(made, high)
+    assert victims(found) == ["alone"]
+    assert ask(made, info("q", priority=0, labels={"app": "web"}))[0] is None  # nothing of the trial remains
+
+
+def test_a_pod_does_not_preempt_those_that_it_has_to_be_near_to() -> None:
+    made = state(node("a", cpu="1"))
+    run(made, "web", "a", labels={"app": "web"}, requests={"cpu": "1"})
+    affinity = {"podAffinity": away_from("web")["podAntiAffinity"]}
+    found, _ = ask(made, info("p", priority=5, affinity=affinity, requests={"cpu": "1"}))
+    assert found is None
+
+
+def test_as_many_pods_are_victims_as_the_spread_asks_for() -> None:
+    made = state(node("a"), node("b", cpu="1"))
+    run(made, "full", "b", priority=9, requests={"cpu": "1"})
+    for name, priority in (("one", 1), ("two", 2), ("three", 3)):
+        run(made, name, "a", priority=priority, labels={"app": "web"})
+    spread = {
+        "maxSkew": 2,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
+    pod = info("p", priority=5, labels={"app": "web"}, requests={"cpu": "1"}, topologySpreadConstraints=[spread])
+    found, _ = ask(made, pod)
+    assert victims(found) == ["one", "two"]
+
+
 # -- devices that several nodes can have
 
 
@@ -463,6 +544,27 @@ def attached(name: str, *pods: str, on: str = "") -> Any:
     if on:
         made.status.allocation.nodeSelector = fabric(on=on).spec.nodeSelector
     return made
+
+
+def test_of_many_holders_those_that_stay_are_not_asked_about_one_by_one() -> None:
+    """Every node can have the devices of all of them."""
+    count, pool = 64, fabric()
+    pool.spec.devices = [from_plain(Device, {"name": f"gpu-{index}"}) for index in range(count)]
+    claims = [attached(f"c{index}", f"p{index}") for index in range(count)]
+    for index, each in enumerate(claims):
+        each.status.allocation.devices.results[0].device = f"gpu-{index}"
+    asked = iter(range(1 << 20))
+    policy = Policy(clock=lambda: float(next(asked)) / 1e6)
+    made = state(node("a", pods="110"), pool, device_class(), *claims, claim("want", count=2), policy=policy)
+    for index in range(count):
+        made.place(info(f"p{index}", priority=index, claims={"c": f"c{index}"}), "a")
+    outcome, attempt = decide(made, info("p", priority=100, claims={"c": "want"}), NOW, uid)
+    assert isinstance(outcome, Diagnosis)
+    assert attempt is not None
+    before = next(asked)
+    found, _ = preempt(attempt, outcome)
+    assert victims(found) == ["p0", "p1"]
+    assert next(asked) - before < count
 
 
 def test_a_device_that_any_node_can_have_is_taken_from_pods_on_other_nodes() -> None:

@@ -66,7 +66,10 @@ class World:
             left = [user for user in users if user not in gone]
             results = [{"request": "r", "driver": DRIVER, "pool": home, "device": device} for device in devices]
             reserved = [{"resource": "pods", "name": user, "uid": f"pod-{user}"} for user in left]
-            status = {"allocation": {"devices": {"results": results}}, "reservedFor": reserved} if left else {}
+            field = {"key": "metadata.name", "operator": "In", "values": [home]}
+            where = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+            allocation = {"devices": {"results": results}, "nodeSelector": where}
+            status = {"allocation": allocation, "reservedFor": reserved} if left else {}
             made.claims.set(claim(name, count=len(devices), status=status))
         made.claims.set(claim("want", count=self.wanted or 1))
         for name, fields in self.pods.items():
@@ -86,10 +89,17 @@ class World:
         pod = info("high", **self.preemptor, nodeSelector={"kubernetes.io/hostname": home})
         return isinstance(decide(self.state(gone), pod, NOW, uid)[0], Placement)
 
-    def lacks_room(self, home: str) -> bool:
-        """Whether it is room, not devices alone, that is missing: then Kubernetes would preempt too."""
-        used = sum(int(f["requests"].get("cpu", 0)) for n, f in self.pods.items() if self.homes[n] == home)
-        return used + int(self.preemptor["requests"]["cpu"]) > 4
+    def for_devices(self, home: str, lower: list[str], chosen: set[str], violating: set[str]) -> bool:
+        """Whether some budget would be broken though there is room beside that pod: then Kubernetes would not preempt it."""
+        gone = set(lower)
+        for name in (each for each in lower if each in violating):
+            staying = [n for n, at in self.homes.items() if at == home and n not in gone - {name}]
+            used = sum(int(self.pods[n]["requests"].get("cpu", 0)) for n in staying)
+            if name not in chosen:
+                gone.remove(name)
+            elif used + int(self.preemptor["requests"]["cpu"]) <= 4:
+                return True
+        return False
 
     def importance(self, name: str) -> tuple[int, str]:
         return -self.pods[name]["priority"], self.pods[name]["status"]["startTime"]
@@ -117,7 +127,7 @@ class World:
             return None
         chosen = min(possible, key=lambda gone: [name in gone for name in order])
         broken = len(chosen & violating)
-        if broken and not self.lacks_room(home):
+        if self.for_devices(home, lower, chosen, violating):
             return None
         tops = [self.pods[name]["priority"] for name in chosen]
         started = [self.pods[n]["status"]["startTime"] for n in chosen if self.pods[n]["priority"] == max(tops)]
