@@ -51,9 +51,16 @@ class Attempt:
     """What one pod's filters need, computed once for all nodes. `within`: no others are there for this pod (its group's topology)."""
 
     def __init__(
-        self, state: State, info: PodInfo, now: datetime, new_uid: Callable[[], str], within: Bits | None = None
+        self,
+        state: State,
+        info: PodInfo,
+        now: datetime,
+        new_uid: Callable[[], str],
+        within: Bits | None = None,
+        *,
+        quiet: bool = False,
     ) -> None:
-        self.state, self.info, self.within = state, info, within
+        self.state, self.info, self.within, self.quiet = state, info, within, quiet
         self.devices = PodDevices(state, info, now, new_uid)
         self.fits = state.static.of(info)
         self.there = _there(state, within)
@@ -72,17 +79,19 @@ class Attempt:
     @property
     def key(self) -> object:
         """Pods with equal keys fail alike; a pod that depends on its neighbours, or waits for a node, is like no other."""
-        info, spec = self.info, self.info.pod.spec
+        info, spec, asked = self.info, self.info.pod.spec, (self.within, self.quiet)
         promised = info.nominated_node or info.uid in self.state.nominated
         if info.solitary or promised or self.devices.leftover is not None:
-            return info.uid
-        # The namespace, because what is said of others depends on who is told.
+            return info.uid, asked
+        # The namespace, because what is said of others depends on who is told; pods of groups do not preempt alone.
         return (
             info.namespace,
             info.shape,
             self.devices.signature(),
             info.priority,
             spec.preemptionPolicy if spec else None,
+            info.group is not None,
+            asked,
         )
 
     def accepts(self, node: NodeInfo) -> bool:
@@ -228,13 +237,12 @@ def _decide(
 ) -> tuple[Placement | Diagnosis, Attempt | None]:
     nodes = _there(state, within).bit_count()
     try:
-        attempt = Attempt(state, info, now, new_uid, within)
+        attempt = Attempt(state, info, now, new_uid, within, quiet=quiet)
     except Rejected as rejected:
         return Diagnosis(nodes, prefilter=rejected.rejection), None
     if (kept := _kept_for_another(attempt)) is not None:
         return Diagnosis(nodes, prefilter=kept), None
-    known = state.known_failure(attempt.key if within is None else (attempt.key, within, quiet))
-    if known is not None:
+    if (known := state.known_failure(attempt.key)) is not None:
         return known.retold(attempt.devices.names), None
     placement = _search(attempt) or _search_for_a_time(attempt)
     if placement is not None:

@@ -167,9 +167,9 @@ class Placements:
                 result.placed.append((waiting, outcome))
             else:
                 result.left.append((waiting, outcome, attempt))
-                if attempt is not None and within is not None and isinstance(outcome, Diagnosis):
+                if attempt is not None and isinstance(outcome, Diagnosis):
                     # Those like it, on the same nodes, are told the same until something is placed.
-                    self._ground.state.remember_failure((attempt.key, within, self._quiet), outcome)
+                    self._ground.state.remember_failure(attempt.key, outcome)
             if text := part.missing(there + len(result.placed), len(part.waiting) - index):
                 result.reasons, result.untried = (text,), part.waiting[index:]
                 self.take_back(placed.info.uid for placed, _ in result.placed)

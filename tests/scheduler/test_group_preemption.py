@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from drakit.scheduler.group_preemption import Plan, preempt_for
+from drakit.scheduler import preemption
+from drakit.scheduler.group_preemption import NODES, Plan, preempt_for
+from drakit.scheduler.nodes import NodeInfo
 from drakit.scheduler.outcome import Diagnosis
 from drakit.scheduler.placements import Placements
 from tests.scheduler import builders
@@ -73,6 +75,45 @@ def test_pods_of_the_group_that_fit_already_keep_a_seat() -> None:
         plan = planned(world, "g")
         assert [(info.name, node) for info, node in plan.seats] == [("p0", "r1z1-b")]
         assert [(info.name, found.node) for info, found in plan.victims] == [("p1", "r1z1-a")]
+
+    decided(test)
+
+
+def test_the_pods_of_a_large_gang_do_not_look_for_victims_on_every_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[str] = []
+    search = preemption._Search.victims_on
+
+    def victims_on(self: Any, node: NodeInfo) -> Any:
+        looked_at.append(node.name)
+        return search(self, node)
+
+    monkeypatch.setattr(preemption._Search, "victims_on", victims_on)
+
+    def test(world: World) -> None:
+        count = 60
+        for index in range(count):
+            world.node(f"r1z1-{index}")
+            world.pod(f"low-{index}", node=f"r1z1-{index}", cpu="1", priority=LOW)
+        world.group("g", count)
+        for index in range(count):
+            world.pod(f"p{index}", "g", cpu="2")
+        plan = planned(world, "g")
+        assert victims(plan) == {f"low-{index}" for index in range(count)}
+        assert sorted(found.node for _, found in plan.victims) == sorted(f"r1z1-{index}" for index in range(count))
+        assert len(looked_at) <= NODES
+
+    decided(test)
+
+
+def test_pods_that_repel_a_gang_are_victims() -> None:
+    def test(world: World) -> None:
+        world.node("r1z1-a")
+        term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}
+        repels = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        world.pod("low", node="r1z1-a", priority=LOW, affinity=repels)
+        world.group("g", 1)
+        world.pod("p", "g", labels={"app": "web"})
+        assert victims(planned(world, "g")) == {"low"}
 
     decided(test)
 

@@ -112,6 +112,21 @@ def decided(test: Callable[[World], None], gates: FeatureGates = TOPOLOGY) -> No
     test(World(Scheduler(client, Informers(client), clock=VirtualClock(), gates=gates)))
 
 
+def test_pods_of_a_group_that_fail_alike_are_looked_at_once() -> None:
+    def test(world: World) -> None:
+        world.node("r1z1-a")
+        world.group("g")
+        for index in range(20):
+            world.pod(f"p{index}", "g", cpu="3")
+        result = world.place("g")
+        assert len(result.left) == 20
+        assert len([attempt for _, _, attempt in result.left if attempt is not None]) == 1
+        told = {outcome.message() for _, outcome, _ in result.left if isinstance(outcome, Diagnosis)}
+        assert told == {"0/1 nodes are available: 1 Insufficient cpu."}
+
+    decided(test, FeatureGates.parse("GenericWorkload=true"))
+
+
 @pytest.mark.parametrize(
     ("there", "taken", "count", "cpus", "rack"),
     [
