@@ -188,6 +188,14 @@ class Cycle:
         self.reporter.not_placed(waiting.info, "SchedulerError", message)
         self.wake.set()
 
+    def returns(self, waiting: Waiting, plugins: frozenset[str]) -> None:
+        """To the queue, until something happens that concerns these plugins, its claims, its victims or their claims."""
+        info = waiting.info
+        promise = self.state.nominated.get(info.uid)
+        awaited = (*promise.claims, *promise.victims) if promise is not None else ()
+        keys = (*self.state.claims.keys_of(info), *awaited)
+        self.queue.unschedulable(waiting, plugins, self.clock.monotonic(), keys)
+
     def again_later(self, info: PodInfo) -> None:
         if (waiting := self.queue.get(info.uid)) is not None and not waiting.gate:
             self.queue.failed(waiting, self.clock.monotonic())
@@ -211,7 +219,7 @@ class Cycle:
         """The pod waits for its victims, which are told to go; each once, however many wait for it. `group`: in whose name.
         The number of those told now."""
         state = self.state
-        state.nominate(info, found.node, found.claims, found.holds)
+        state.nominate(info, found.node, found.claims, found.holds, (victim.uid for victim in found.victims))
         state.leaving &= state.nodes.placed.keys()
         told = [victim for victim in found.victims if not is_deleting(victim.pod) and victim.uid not in state.leaving]
         state.leaving.update(victim.uid for victim in told)
@@ -233,7 +241,8 @@ class Cycle:
             elif isinstance(result, Exception):
                 log.warning("preempting pod %s: %s", victim.key, result)
                 self.state.leaving.discard(victim.uid)
-                self.again_later(info)  # nothing will come free, so no event will wake it
+                for each in (info, *(waiting.info for waiting in self.queue.waiting_for(victim.uid))):
+                    self.again_later(each)  # nothing will come free, so no event will wake it
 
     async def _evict_one(self, victim: PodInfo, kind: str) -> bool:
         """Delete it with its own grace, and say why; False when it is gone already."""

@@ -47,13 +47,14 @@ class Gangs:
         root = self.state.hierarchy.root((False, key))
         if root is None:
             first.attempts -= 1
-            self.queue.gate(first, self._groups.gate(first.info))
+            self._cycle.tracker.gate(first)
             return
         others = [w for uid in self._groups.of_tree(root) if (w := self.queue.get(uid)) is not None]
         if root in self._releasing or any(waiting.gate for waiting in others):  # one that is gated stops them all
             first.attempts -= 1
             for waiting in (first, *(each for each in others if not each.gate)):
-                self._member_returns(waiting, frozenset((groups.PLUGIN,)))
+                self._cycle.tracker.withdraw(waiting.info.uid)
+                self._cycle.returns(waiting, frozenset((groups.PLUGIN,)))
             return
         gang = [first, *(w for each in others if (w := self.queue.take(each.info.uid)) is not None)]
         gang.sort(key=lambda waiting: waiting.first_seen)
@@ -195,24 +196,21 @@ class Gangs:
             self._member_waits(waiting, plugins, f"{leaf.message()}{advice}")
 
     def _plugins(self, result: Result) -> frozenset[str]:
-        """Who rejected any of them. Of the domains that were tried only one is told of, so events that could help others count too."""
+        """Who rejected any of them, and who may have stood in the way of finding victims for them. Of the domains that were tried
+        only one is told of, so events that could help others count too."""
         found = result.plugins() | {groups.PLUGIN}
         if self.state.gates.enabled("TopologyAwareWorkloadScheduling") and result.part.constrained():
             found |= {hints.NO_NODES, "NodeResourcesFit", "NodePorts"}
-            if any(self.state.takes_devices(w.info) for leaf in result.part.leaves() for w in leaf.waiting):
-                found |= {DEVICES}
+        if any(self.state.takes_devices(w.info) for leaf in result.part.leaves() for w in leaf.waiting):
+            found |= {DEVICES}
         return found
 
     def _member_waits(self, waiting: Waiting, plugins: frozenset[str], message: str) -> None:
-        info, now = waiting.info, self.clock.monotonic()
+        info = waiting.info
         promise = self.state.nominated.get(info.uid)
-        self.metrics.attempted(REJECTED, waiting, now)
-        self._member_returns(waiting, plugins)
+        self.metrics.attempted(REJECTED, waiting, self.clock.monotonic())
+        self._cycle.returns(waiting, plugins)
         self._cycle.reporter.not_placed(info, "Unschedulable", message, nominated=promise.node if promise else "")
-
-    def _member_returns(self, waiting: Waiting, plugins: frozenset[str]) -> None:
-        keys = self.state.claims.keys_of(waiting.info)
-        self.queue.unschedulable(waiting, plugins, self.clock.monotonic(), keys)
 
     def _release(self, result: Result) -> None:
         """What earlier attempts wrote for pods that find no place is given back: allocations that nobody but they have reserved (or

@@ -27,11 +27,11 @@ class Waiting:
         "admitted",
         "attempts",
         "began",
-        "claim_keys",
         "errored",
         "first_seen",
         "gate",
         "info",
+        "keys",
         "plugins",
         "state",
         "until",
@@ -49,7 +49,7 @@ class Waiting:
         self.plugins: frozenset[str] = frozenset()  # who rejected it last
         self.gate = ""  # why it is not to be tried (PreEnqueue)
         self.errored = False  # it backs off after an error
-        self.claim_keys: frozenset[str] = frozenset()
+        self.keys: frozenset[str] = frozenset()
 
 
 class SchedulingQueue:
@@ -59,7 +59,7 @@ class SchedulingQueue:
         self._backoff: list[tuple[float, int, Waiting]] = []  # woken before their time
         self._errors: list[tuple[float, int, Waiting]] = []  # their attempt ended in an error
         self._by_plugin: dict[str, dict[str, Waiting]] = {}  # unschedulable, by rejecting plugin
-        self._by_claim: dict[str, dict[str, Waiting]] = {}  # gated and unschedulable, by the claims they name
+        self._by_key: dict[str, dict[str, Waiting]] = {}  # gated and unschedulable, by claims and victims they wait for
         self._order = count()
         self.hints = 0  # pods asked whether an event helps; tests see that this stays small
 
@@ -93,17 +93,15 @@ class SchedulingQueue:
         self._activate(waiting)
         return waiting
 
-    def gate(self, waiting: Waiting, why: str, claim_keys: Iterable[str] = ()) -> None:
+    def gate(self, waiting: Waiting, why: str, keys: Iterable[str] = ()) -> None:
         """Not to be tried until someone calls `activate`: scheduling gates, claims that do not exist yet."""
         self._leave(waiting)
         waiting.gate = why
         waiting.state = GATED
         self._pods[waiting.info.uid] = waiting
-        self._index_claims(waiting, claim_keys)
+        self._index(waiting, keys)
 
-    def unschedulable(
-        self, waiting: Waiting, plugins: frozenset[str], now: float, claim_keys: Iterable[str] = ()
-    ) -> None:
+    def unschedulable(self, waiting: Waiting, plugins: frozenset[str], now: float, keys: Iterable[str] = ()) -> None:
         """Nothing takes it; it waits for an event that concerns one of the plugins."""
         self._leave(waiting)
         waiting.plugins = plugins
@@ -113,7 +111,7 @@ class SchedulingQueue:
         self._pods[waiting.info.uid] = waiting
         for plugin in plugins:
             self._by_plugin.setdefault(plugin, {})[waiting.info.uid] = waiting
-        self._index_claims(waiting, claim_keys)
+        self._index(waiting, keys)
 
     def failed(self, waiting: Waiting, now: float) -> None:
         """The attempt ended in an error: again after a while, whatever happens."""
@@ -198,8 +196,8 @@ class SchedulingQueue:
             self.activate(waiting, now)
         return len(woken)
 
-    def naming_claim(self, key: str) -> list[Waiting]:
-        return list(self._by_claim.get(key, {}).values())
+    def waiting_for(self, key: str) -> list[Waiting]:
+        return list(self._by_key.get(key, {}).values())
 
     def flush(self, now: float) -> None:
         """Backoffs that are over, and (upstream: every 30 s) pods that waited five minutes for any event."""
@@ -241,10 +239,10 @@ class SchedulingQueue:
         heap = self._errors if waiting.errored else self._backoff
         heappush(heap, (waiting.until, next(self._order), waiting))
 
-    def _index_claims(self, waiting: Waiting, keys: Iterable[str]) -> None:
-        waiting.claim_keys = frozenset(keys)
-        for key in waiting.claim_keys:
-            self._by_claim.setdefault(key, {})[waiting.info.uid] = waiting
+    def _index(self, waiting: Waiting, keys: Iterable[str]) -> None:
+        waiting.keys = frozenset(keys)
+        for key in waiting.keys:
+            self._by_key.setdefault(key, {})[waiting.info.uid] = waiting
 
     def _leave(self, waiting: Waiting) -> None:
         """Out of whatever state it is in; entries in the heaps are skipped when they come up."""
@@ -253,13 +251,13 @@ class SchedulingQueue:
         for plugin in waiting.plugins:
             if (members := self._by_plugin.get(plugin)) is not None:
                 members.pop(uid, None)
-        for key in waiting.claim_keys:
-            if (members := self._by_claim.get(key)) is not None:
+        for key in waiting.keys:
+            if (members := self._by_key.get(key)) is not None:
                 members.pop(uid, None)
                 if not members:
-                    del self._by_claim[key]
+                    del self._by_key[key]
         waiting.plugins = frozenset()
-        waiting.claim_keys = frozenset()
+        waiting.keys = frozenset()
         waiting.gate = ""
         waiting.errored = False
         waiting.state = ""

@@ -28,7 +28,8 @@ from drakit.scheduler.state import Policy, State
 
 log = logging.getLogger(__name__)
 
-PODS_PER_TURN = 8  # decided before others get the event loop
+PODS_PER_TURN = 8  # decided before others get the event loop; fewer when that takes long
+TURN = 0.005
 FLUSH_UNSCHEDULABLE = 30.0
 
 
@@ -75,6 +76,8 @@ class Scheduler:
             while decided < PODS_PER_TURN and self._cycle.may_write and (waiting := self.queue.pop()) is not None:
                 self._attempt(waiting)
                 decided += 1
+                if self.clock.monotonic() - now > TURN:
+                    break
             idle = not decided and not self._cycle.tasks
             self._cycle.reporter.tell(idle=idle)
             if decided and self._cycle.may_write:
@@ -123,11 +126,10 @@ class Scheduler:
             self._cycle.failed(waiting, f"internal error: {error}")
 
     def _rejected(self, waiting: Waiting, diagnosis: Diagnosis, attempt: Attempt | None) -> None:
-        info, now = waiting.info, self.clock.monotonic()
-        self.metrics.attempted(UNSCHEDULABLE, waiting, now)
+        info = waiting.info
+        self.metrics.attempted(UNSCHEDULABLE, waiting, self.clock.monotonic())
         nominated = "" if diagnosis.settled else self._post_filter(info, diagnosis, attempt)
-        plugins = diagnosis.plugins or frozenset((hints.NO_NODES,))
-        self.queue.unschedulable(waiting, plugins, now, self.state.claims.keys_of(info))
+        self._cycle.returns(waiting, diagnosis.plugins or frozenset((hints.NO_NODES,)))
         self._cycle.reporter.not_placed(info, "Unschedulable", diagnosis.message(), nominated=nominated)
 
     def _post_filter(self, info: PodInfo, diagnosis: Diagnosis, attempt: Attempt | None) -> str | None:

@@ -7,7 +7,7 @@ are under way (`binding`), the end of a pod waits for the end of the writes.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from lightkube.models.core_v1 import Namespace, Node, Pod
@@ -119,14 +119,18 @@ class Tracker:
         self.queue.delete(uid)
         self.withdraw(uid)
         self.assumed.discard(uid)
-        known = self.state.nodes.placed.get(uid)
-        if known is not None and known.name == node and _same_needs(known.pods[uid].pod, pod):
-            known.pods[uid] = known.pods[uid].with_version(pod)
+        known, now = self.state.nodes.placed.get(uid), self.clock.monotonic()
+        before = known.pods[uid] if known is not None else None
+        if known is not None and before is not None and known.name == node and _same_needs(before.pod, pod):
+            known.pods[uid] = before.with_version(pod)
             return
         info = PodInfo(pod)
         self._join(info)
         self.state.place(info, node)
-        hints.pod_came(self.queue, self.clock.monotonic())
+        hints.pod_came(self.queue, now)
+        if before is not None and before.requests != info.requests:
+            hints.pod_gone(self.queue, before, known, now)  # what it needed before
+        self._wake()
 
     def _unbound(self, old: Pod | None, pod: Pod, uid: str) -> None:
         if ((pod.spec and pod.spec.schedulerName) or DEFAULT_SCHEDULER) != self.name:
@@ -153,21 +157,25 @@ class Tracker:
         self._wake()
 
     def gate(self, waiting: Waiting) -> None:
-        """PreEnqueue: pods with scheduling gates, and pods whose claims are not there, are not tried."""
-        info = waiting.info
+        """PreEnqueue: pods with scheduling gates, and pods whose claims are not there, are not tried. Nothing is kept for them."""
+        why, keys = self._gate_of(waiting.info)
+        if why:
+            self.queue.gate(waiting, why, keys)
+            self.withdraw(waiting.info.uid)
+
+    def _gate_of(self, info: PodInfo) -> tuple[str, Iterable[str]]:
         gates = (info.pod.spec.schedulingGates if info.pod.spec else None) or ()
         if self.gangs and (why := self.groups.gate(info)):
-            self.queue.gate(waiting, why)
-            return
+            return why, ()
         if gates:
             names = " ".join(gate.name for gate in gates)
-            self.queue.gate(waiting, f"waiting for scheduling gates: [{names}]")
-            return
+            return f"waiting for scheduling gates: [{names}]", ()
         if info.claims:
             try:
                 self.state.claims.of(info)
             except ClaimLookupError as error:
-                self.queue.gate(waiting, str(error), error.keys)
+                return str(error), error.keys
+        return "", ()
 
     def _join(self, info: PodInfo) -> None:
         if self.groups.join(info) and not self.groups.gate(info):  # later ones take the others along
@@ -223,7 +231,14 @@ class Tracker:
         info = node.pods[uid]
         self.state.displace(uid)
         hints.pod_gone(self.queue, info, node, self.clock.monotonic())
+        self._come_free(uid)
         self._wake()
+
+    def _come_free(self, key: str) -> None:
+        """A victim or a claim of one: whoever waits for it may be next, whatever else had been in the way."""
+        for waiting in self.queue.waiting_for(key):
+            if not waiting.gate:
+                self.queue.activate(waiting, self.clock.monotonic())
 
     def withdraw(self, uid: str) -> None:
         """A pod that waited for its victims is placed, or wants nothing any more: others had to leave everything there to it."""
@@ -252,7 +267,7 @@ class Tracker:
     def _not_there(self, node: str, barred: Callable[[PodInfo], bool]) -> None:
         """Pods that wait for victims to leave a node which they cannot go to any more look for another one: victims on a node that
         is lost may never leave."""
-        for uid, promise in self.state.nominated.items():
+        for uid, promise in list(self.state.nominated.items()):
             if promise.node == node and barred(promise.info) and (waiting := self.queue.get(uid)) is not None:
                 self._try_again(waiting, self.clock.monotonic())
 
@@ -280,6 +295,10 @@ class Tracker:
     def _class_gone(self, device_class: DeviceClass) -> None:
         assert device_class.metadata is not None
         self.state.remove_class(device_class.metadata.name or "")
+        resource = (device_class.spec.extendedResourceName if device_class.spec else None) or ""
+        if self.state.resources.class_name(resource) is not None:  # an older class takes over
+            hints.classes_changed(self.queue, {resource}, self.clock.monotonic())
+            self._wake()
 
     def _rule_set(self, rule: DeviceTaintRule) -> None:
         if self.state.set_rule(rule):
@@ -295,13 +314,14 @@ class Tracker:
         key = f"{budget.metadata.namespace}/{budget.metadata.name}"
         before = self.state.budgets.get(key)
         self.state.budgets[key] = budget
-        if before is not None and not disruptions_allowed(before) and disruptions_allowed(budget):
+        if before is not None and (
+            disruptions_allowed(before) < disruptions_allowed(budget) or before.spec != budget.spec
+        ):
             self._budget_lifted()
 
     def _budget_gone(self, budget: PodDisruptionBudget) -> None:
         assert budget.metadata is not None
-        known = self.state.budgets.pop(f"{budget.metadata.namespace}/{budget.metadata.name}", None)
-        if known is not None and not disruptions_allowed(known):
+        if self.state.budgets.pop(f"{budget.metadata.namespace}/{budget.metadata.name}", None) is not None:
             self._budget_lifted()
 
     def _budget_lifted(self) -> None:
@@ -326,7 +346,7 @@ class Tracker:
             self._watched()
 
     def _wake_users(self, key: str, now: float) -> None:
-        for waiting in self.queue.naming_claim(key):
+        for waiting in self.queue.waiting_for(key):
             self._try_again(waiting, now)
 
     def _try_again(self, waiting: Waiting, now: float) -> None:
@@ -339,6 +359,7 @@ class Tracker:
         self.state.revision += 1
         if allocation_of(claim) is not None:
             self._devices_changed()
+            self._come_free(key_of(claim))
         elif (
             waiting := self.queue.get(extended_owner(claim))
         ) is not None:  # what an earlier attempt left stood in its way

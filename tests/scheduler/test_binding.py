@@ -186,3 +186,21 @@ def test_the_search_for_a_gangs_victims_ends_with_the_first_pod_that_it_cannot_d
         assert asked == ["p0", "p0"]  # in all of its domain, then on the node that it would have
 
     scheduler(test, GANGS)
+
+
+@pytest.mark.parametrize(("seconds", "decided"), [(0.0, 8), (0.003, 2), (0.1, 1)])
+def test_decisions_that_take_long_leave_the_event_loop_to_others_sooner(
+    seconds: float, decided: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(made: Scheduler) -> None:
+        attempts: list[str] = []
+        for number in range(20):
+            made.queue.add(info(f"p{number}"), 0.0)
+        monkeypatch.setattr(made, "_attempt", lambda waiting: attempts.append(waiting.info.name))
+        monkeypatch.setattr(made.clock, "monotonic", lambda: len(attempts) * seconds)
+        loop = asyncio.create_task(made._loop())
+        await asyncio.sleep(0)
+        assert len(attempts) == decided
+        loop.cancel()
+
+    scheduler(test)

@@ -129,10 +129,10 @@ def test_a_gated_pod_is_not_tried_until_it_is_let_go() -> None:
     hints.devices_changed(queue, 1.0)
     queue.flush_unschedulable(1000.0)
     assert queue.pop() is None
-    assert queue.naming_claim("ns/c") == [waiting]
+    assert queue.waiting_for("ns/c") == [waiting]
     queue.activate(waiting, 1.0)
     assert names(queue) == ["p"]
-    assert queue.naming_claim("ns/c") == []
+    assert queue.waiting_for("ns/c") == []
 
 
 def test_a_deleted_pod_does_not_come_up() -> None:
