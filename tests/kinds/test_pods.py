@@ -41,6 +41,21 @@ def test_minimal_pod_gets_the_defaults_of_kubernetes() -> None:
     assert stored["metadata"]["generation"] == 1
 
 
+def test_amounts_of_a_pod_have_room_for_those_of_its_containers() -> None:
+    def container(name: str, cpu: str, limit: str = "") -> dict[str, Any]:
+        limits = {"limits": {"cpu": limit}} if limit else {}
+        return {"name": name, "image": "i", "resources": {"requests": {"cpu": cpu}, **limits}}
+
+    containers = [container("a", "1"), container("b", "500m", "3")]
+    assert causes(created, POD, pod(containers=containers, resources={"requests": {"cpu": "1500m"}})) == []
+    assert causes(
+        created, POD, pod(containers=containers, resources={"requests": {"cpu": "1"}, "limits": {"cpu": "2"}})
+    ) == [
+        'spec.resources.requests[cpu]: Invalid value: "1": must be greater than or equal to aggregate container requests of 1500m',
+        'spec.resources.containers[1][cpu].limits: Invalid value: "3": must be less than or equal to pod limits of 2',
+    ]
+
+
 @pytest.mark.parametrize(
     ("image", "policy"),
     [

@@ -19,6 +19,7 @@ from drakit.api.kinds.container_validation import (
 )
 from drakit.api.kinds.pod_annotations import validate_pod_annotations
 from drakit.api.kinds.volume_validation import validate_volumes
+from drakit.api.quotas import pod_resources
 
 __all__ = ["validate_pod", "validate_pod_template", "validate_tolerations"]
 
@@ -74,6 +75,7 @@ def validate_pod_spec(spec: Object, path: str, meta: Object | None) -> Errors:
         errors += validate_ephemeral_containers(spec, path, around)
     if spec.get("resources"):
         errors += _pod_resources(spec["resources"], f"{path}.resources", around.claims)
+        errors += _within_pod(spec, f"{path}.resources")
     if spec.get("hostNetwork"):
         errors += _host_network_ports(spec, path)
     errors += checks.one_of(spec.get("restartPolicy"), _RESTART_POLICIES, f"{path}.restartPolicy")
@@ -167,6 +169,27 @@ def _pod_resources(resources: Object, path: str, claims: frozenset[str]) -> Erro
         text = "claims may not be set for Resources at pod-level"
         errors.append(FieldError.forbidden(f"{path}.claims", text))
     return errors + validate_resources(resources, path, claims, _pod_resource_name)
+
+
+def _within_pod(spec: Object, path: str) -> Errors:
+    """The pod's own amounts have room for those of its containers."""
+    requests, limits = (spec["resources"].get(which) or {} for which in ("requests", "limits"))
+    bare = {"spec": {name: spec.get(name) for name in ("containers", "initContainers")}}
+    errors: Errors = []
+    for given, which in ((requests, "requests"), (limits, "limits")):
+        for name, total in pod_resources(bare, which).items():
+            bounded = name in given and (which == "requests" or checks.is_huge_page(name))
+            if bounded and total > checks.quantity(given[name]):
+                text = f"must be greater than or equal to aggregate container {which} of {total}"
+                errors.append(FieldError.invalid(f"{path}.{which}[{name}]", given[name], text))
+    for position, container in enumerate(spec.get("containers") or ()):
+        for name, amount in ((container.get("resources") or {}).get("limits") or {}).items():
+            if name in limits and checks.quantity(amount) > checks.quantity(limits[name]):
+                at = f"{path}.containers[{position}][{name}].limits"
+                errors.append(
+                    FieldError.invalid(at, amount, f"must be less than or equal to pod limits of {limits[name]}")
+                )
+    return errors
 
 
 def _pod_resource_name(name: str, path: str) -> Errors:
