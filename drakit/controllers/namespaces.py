@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from lightkube.models.batch_v1 import Job
 from lightkube.models.core_v1 import Namespace, Pod
 
 from drakit.api.errors import StatusError
@@ -26,11 +27,12 @@ from drakit.controllers.objects import (
     status,
     uid,
 )
+from drakit.controllers.pods import JOB_FINALIZER
 from drakit.controllers.served import Served
 
 __all__ = ["Leftovers", "NamespaceController", "conditions"]
 
-NAMESPACES, PODS = resource_of(Namespace), resource_of(Pod)
+NAMESPACES, PODS, JOBS = resource_of(Namespace), resource_of(Pod), resource_of(Job)
 FINALIZER = "kubernetes"
 _WORKERS = 10
 _FIRST_LOOK, _LAST_LOOK = 0.1, 5.0
@@ -148,6 +150,9 @@ class NamespaceController:
         pods, held = await self._delete_resource(space, PODS, left)
         if pods:
             left.pods = len(pods)
+            if JOB_FINALIZER in held and all(pod_finished(pod) for pod in pods):
+                # A Job that counts failures per index keeps an index's last failed pod until its successor is made: never, here.
+                await self._delete_resource(space, JOBS, left)
             if not held and not self._may_be_ending(space, pods):
                 left.failures.append(_unexpected(space, PODS))
             return left

@@ -445,6 +445,31 @@ def test_namespace_takes_jobs_along_whose_pods_stay_by_default(play) -> None:
     play(story, "namespace-controller")
 
 
+@pytest.mark.parametrize("suspended", [False, True])
+def test_namespace_goes_also_when_a_job_keeps_failed_pods_for_their_successors(play, suspended: bool) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}})
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "ns"}}
+        await cluster.create(account)
+        job = make.job("j", completions=2, parallelism=2, completionMode="Indexed", backoffLimitPerIndex=1)
+        job["metadata"]["namespace"] = "ns"
+        await cluster.create(job)
+        await cluster.settle(1)
+        failed = {"status": {"phase": "Failed"}}
+        for pod in await cluster.list(Pod, "ns"):
+            await cluster.patch(Pod, pod["metadata"]["name"], failed, subresource="status", namespace="ns")
+        await cluster.settle(1)
+        if suspended:
+            await cluster.patch(Job, "j", {"spec": {"suspend": True}}, namespace="ns")
+            await cluster.settle(1)
+        await cluster.delete(Namespace, "ns")
+        await cluster.settle(10)
+        with pytest.raises(StatusError, match="not found"):
+            await cluster.get(Namespace, "ns")
+
+    play(story, "namespace-controller", "job-controller")
+
+
 @pytest.mark.parametrize("order", ["taint-first", "pod-first", "both-before-the-controller"])
 def test_pod_that_is_deleted_on_a_node_out_of_service_ends(play, order: str) -> None:
     async def story(cluster: Cluster) -> None:
