@@ -18,6 +18,7 @@ from drakit.scheduler.selectors import node_selector_matches, untolerated
 NODE_NAME = Rejection("NodeName", ("node(s) didn't match the requested node name",))
 UNSCHEDULABLE = Rejection("NodeUnschedulable", ("node(s) were unschedulable",))
 AFFINITY = Rejection("NodeAffinity", ("node(s) didn't match Pod's node affinity/selector",))
+NOT_NAMED = Rejection("NodeAffinity", ("node(s) didn't satisfy plugin(s) [NodeAffinity]",))
 PORTS = Rejection("NodePorts", ("node(s) didn't have free ports for the requested pod ports",), resolvable=True)
 UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 HARD_EFFECTS = ("NoSchedule", "NoExecute")
@@ -28,9 +29,21 @@ def required_affinity(affinity: Affinity | None) -> NodeSelector | None:
     return node.requiredDuringSchedulingIgnoredDuringExecution if node else None
 
 
+def named_elsewhere(selector: NodeSelector | None, name: str) -> bool:
+    """Whether every term asks for nodes by name (as of DaemonSets) and none for this one: Kubernetes looks no further then."""
+    terms = selector.nodeSelectorTerms if selector else ()
+    return bool(terms) and all(
+        any(field.operator == "In" and name not in (field.values or ()) for field in term.matchFields or ())
+        for term in terms
+    )
+
+
 def static(info: PodInfo, node: NodeInfo) -> Rejection | None:
     spec = info.pod.spec
     assert spec is not None
+    affinity = required_affinity(spec.affinity)
+    if named_elsewhere(affinity, node.name):
+        return NOT_NAMED
     if spec.nodeName and spec.nodeName != node.name:
         return NODE_NAME
     if node.unschedulable and untolerated((UNSCHEDULABLE_TAINT,), info.tolerations, HARD_EFFECTS):
@@ -45,7 +58,7 @@ def static(info: PodInfo, node: NodeInfo) -> Rejection | None:
         for key, value in spec.nodeSelector.items():
             if labels.get(key) != value:
                 return AFFINITY
-    if not node_selector_matches(required_affinity(spec.affinity), node.labels, node.name):
+    if not node_selector_matches(affinity, node.labels, node.name):
         return AFFINITY
     return None
 

@@ -18,6 +18,11 @@ def only_in(*values: str, key: str = ZONE) -> dict[str, Any]:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
 
 
+def named(*names: str) -> dict[str, Any]:
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]} for name in names]
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+
+
 @pytest.mark.parametrize(
     ("asked", "offered", "message"),
     [
@@ -32,6 +37,12 @@ def only_in(*values: str, key: str = ZONE) -> dict[str, Any]:
             {"affinity": only_in("x")}, {}, "1 node(s) didn't match Pod's node affinity/selector.", id="affinity"
         ),
         pytest.param({}, {"taints": [TAINT]}, "1 node(s) had untolerated taint(s).", id="taint"),
+        pytest.param(
+            {"affinity": named("other", "another")},
+            {"taints": [TAINT]},
+            "1 node(s) didn't satisfy plugin(s) [NodeAffinity].",
+            id="nodes-by-name",
+        ),
         pytest.param({"nodeName": "other"}, {}, "1 node(s) didn't match the requested node name.", id="name"),
     ],
 )
@@ -46,6 +57,7 @@ def test_a_node_that_does_not_fit_is_refused_in_kubernetes_words(asked: Any, off
         pytest.param({"requests": {"cpu": "4"}}, {}, id="all-of-the-cpu"),
         pytest.param({"nodeSelector": {"a": "b"}}, {"labels": {"a": "b"}}, id="selector"),
         pytest.param({"affinity": only_in("x", "y")}, {"labels": {ZONE: "y"}}, id="affinity"),
+        pytest.param({"affinity": named("other", "n")}, {}, id="nodes-by-name"),
         pytest.param(
             {"tolerations": [{"key": "dedicated", "operator": "Exists"}]}, {"taints": [TAINT]}, id="toleration"
         ),
