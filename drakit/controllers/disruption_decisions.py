@@ -134,7 +134,7 @@ def measure(budget: Plain, covered: Covered, scale: int, ending: Callable[[str],
     waits: list[float] = []
     overdue: list[str] = []
     for pod, moment in (status(budget).get("disruptedPods") or {}).items():
-        left = (parse_time(moment) + _DELETION_TIMEOUT - now).total_seconds()
+        left = (parse_time(moment) + _DELETION_TIMEOUT - now).total_seconds() if moment else 0.0  # null is long ago
         if pod not in covered.healthy or ending(pod):
             continue
         if left > 0:

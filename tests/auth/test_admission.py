@@ -360,6 +360,16 @@ def test_quota_counts_what_was_written_since_and_frees_what_is_gone() -> None:
     create("e", count=2)
 
 
+def test_nothing_is_counted_for_a_quota_that_is_gone() -> None:
+    objects = Objects()
+    plugin, usage = quota_plugin(objects, **{"gpu.deviceclass.resource.k8s.io/devices": "3"})
+    plugin.validate(attributes("resource.k8s.io", "resourceclaims", "CREATE", claim("a")))
+    assert usage._namespaces
+    del objects.objects["resourcequotas", "ns", "q"]
+    usage.apply("", "resourcequotas", "ns", "q", None)
+    assert not usage._namespaces
+
+
 def test_quota_on_cpu_makes_every_container_say_how_much() -> None:
     plugin, _ = quota_plugin(Objects(), **{"requests.cpu": "2"})
     with pytest.raises(StatusError, match="failed quota: q: must specify requests.cpu for: c"):

@@ -9,7 +9,7 @@ from lightkube.models.resource_v1 import DeviceClass
 
 from drakit.api import quotas
 from drakit.api.errors import StatusError
-from drakit.client import Plain
+from drakit.client import Plain, resource_of
 from drakit.client.transport import Request
 from tests.controllers import objects as make
 from tests.controllers.between import Between
@@ -248,6 +248,20 @@ def test_granted_eviction_counts_until_the_pod_is_gone(play) -> None:
         assert _events(await cluster.list(Event), "NotDeleted") == [text]
 
     play(story, "disruption-controller", "replicaset-controller")
+
+
+def test_eviction_that_somebody_wrote_down_without_its_time_is_long_ago(play) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create(make.pod("p", labels={"app": "rs"}))
+        await cluster.create(budget(minAvailable=1))
+        await cluster.settle(1)
+        known = await cluster.get(PodDisruptionBudget, "b")
+        body = {**known, "status": {**known["status"], "disruptedPods": {"p": None}}}
+        await cluster.client.put_plain(resource_of(PodDisruptionBudget), body, subresource="status")
+        await cluster.settle(1)
+        assert "disruptedPods" not in (await cluster.get(PodDisruptionBudget, "b"))["status"]
+
+    play(story, "disruption-controller")
 
 
 def test_a_pod_under_two_budgets_is_told(play) -> None:

@@ -140,9 +140,10 @@ class QuotaUsage:
         known = self._namespaces.get(namespace)
         if known is None:
             return
-        known.put((group, plural, name), None if obj is None else _Counted(self.of(group, plural, obj), obj))
         if (group, plural) == ("", "resourcequotas") and obj is None:
-            known.sums.pop(name, None)
+            del self._namespaces[namespace]  # counted again if there is another one
+            return
+        known.put((group, plural, name), None if obj is None else _Counted(self.of(group, plural, obj), obj))
 
     def of(self, group: str, plural: str, obj: Plain) -> quotas.Usage:
         if plural != "resourceclaims":
