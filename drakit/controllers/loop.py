@@ -74,7 +74,7 @@ class ControlLoop:
         self.reconciles = 0
         self._reconcile = reconcile
         self._workers = workers
-        self._turn_began = 0.0
+        self._turn_began, self._in_turn = 0.0, False
 
     def add(self, key: str) -> None:
         self.queue.add(key)
@@ -99,18 +99,23 @@ class ControlLoop:
 
     async def _work(self) -> None:
         while True:
-            if not len(self.queue):
-                key = await self.queue.get()
-                self._turn_began = time.perf_counter()
-            else:
-                key = await self.queue.get()
+            key = await self.queue.get()
+            self._begin_turn()
             try:
                 await self._handle(key)
             finally:
                 self.queue.done(key)
             if time.perf_counter() - self._turn_began > _TURN:
                 await asyncio.sleep(0)
-                self._turn_began = time.perf_counter()
+
+    def _begin_turn(self) -> None:
+        """One in each round of the event loop, for all workers together."""
+        if not self._in_turn:
+            self._in_turn, self._turn_began = True, time.perf_counter()
+            asyncio.get_running_loop().call_soon(self._end_turn)
+
+    def _end_turn(self) -> None:
+        self._in_turn = False
 
     async def _handle(self, key: str) -> None:
         self.reconciles += 1

@@ -102,6 +102,37 @@ def test_failing_reconcile_is_tried_again_with_growing_delay() -> None:
     assert times == pytest.approx([0.0, 0.005, 0.015, 0.035, 0.075], abs=0.004)
 
 
+def test_workers_of_one_controller_share_a_turn_of_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are, others get the loop after some milliseconds of work."""
+    spent = [0.0]
+    monkeypatch.setattr("drakit.controllers.loop.time.perf_counter", lambda: spent[0])
+
+    async def body() -> list[int]:
+        handled, turns = [0], []
+
+        async def reconcile(key: str) -> None:
+            handled[0] += 1
+            spent[0] += 0.001
+
+        client = Client(None)  # type: ignore[arg-type]  # the loop does not use it
+        clock = VirtualClock()
+        loop = ControlLoop("test", reconcile, Context(client, Informers(client, clock), clock), workers=20)
+        task = asyncio.ensure_future(loop.run())
+        await asyncio.sleep(0)
+        for number in range(2000):
+            loop.add(str(number))
+        while not loop.idle:
+            before = handled[0]
+            await asyncio.sleep(0)
+            turns.append(handled[0] - before)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert handled == [2000]
+        return turns
+
+    assert max(asyncio.run(body())) <= 5 + 20
+
+
 def test_what_stays_refused_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "drakit.controllers.loop")
 
