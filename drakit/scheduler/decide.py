@@ -13,6 +13,7 @@ from datetime import datetime
 from itertools import chain
 from typing import Any
 
+import msgspec
 from lightkube.models.resource_v1 import ResourceClaim
 
 from drakit.allocator import Allocation, Asker, Failure
@@ -65,23 +66,29 @@ class Attempt:
         self.fits = state.static.of(info)
         self.there = _there(state, within)
         self.bits = self.fits.bits & self.there  # of the nodes that pass the static filters
-        self.spread = Spread.of(info, state.nodes) if info.solitary else None
-        self.neighbours = (
-            Neighbours.of(info, state.nodes, state.namespaces) if info.solitary or state.nodes.anti_affinity else None
-        )
+        self.spread: Spread | None = None
+        self.neighbours: Neighbours | None = None
         self.nominated = _nominated_by_node(state, info) if state.nominated else {}
         self.failures: dict[str, Failure] = {}  # by node, of the allocator
         # Nothing but room on the node has to be asked: the usual case, and it is asked of every candidate.
-        self._room_only = not (
-            info.ports or self.nominated or self.spread or self.neighbours or self.devices.restricts_nodes
-        )
+        self._room_only = not (info.ports or self.nominated or self._is_related or self.devices.restricts_nodes)
+
+    @property
+    def _is_related(self) -> bool:
+        """Where it may go depends on the pods that are there."""
+        return self.info.solitary or bool(self.state.nodes.anti_affinity)
+
+    def look_around(self) -> None:
+        """Count what other pods mean to it: that takes a look at each of them."""
+        if self._is_related:
+            self.spread = Spread.of(self.info, self.state.nodes)
+            self.neighbours = Neighbours.of(self.info, self.state.nodes, self.state.namespaces)
 
     @property
     def key(self) -> object:
-        """Pods with equal keys fail alike; a pod that depends on its neighbours, or waits for a node, is like no other."""
+        """Pods with equal keys fail alike; one that waits for a node is like no other."""
         info, spec, asked = self.info, self.info.pod.spec, (self.within, self.quiet)
-        promised = info.nominated_node or info.uid in self.state.nominated
-        if info.solitary or promised or self.devices.leftover is not None:
+        if info.nominated_node or info.uid in self.state.nominated or self.devices.leftover is not None:
             return info.uid, asked
         # The namespace, because what is said of others depends on who is told; pods of groups do not preempt alone.
         return (
@@ -91,8 +98,17 @@ class Attempt:
             info.priority,
             spec.preemptionPolicy if spec else None,
             info.group is not None,
+            self._relations(),
             asked,
         )
+
+    def _relations(self) -> object:
+        """What other pods are to it, and it to them."""
+        if not self._is_related:
+            return ()
+        info, spec = self.info, self.info.pod.spec
+        rules = (spec.affinity, spec.topologySpreadConstraints) if spec is not None and info.solitary else ()
+        return frozenset(info.labels.items()), msgspec.json.encode(rules)
 
     def accepts(self, node: NodeInfo) -> bool:
         """All filters but the allocator; the static ones have spoken already."""
@@ -244,6 +260,7 @@ def _decide(
         return Diagnosis(nodes, prefilter=kept), None
     if (known := state.known_failure(attempt.key)) is not None:
         return known.retold(attempt.devices.names), None
+    attempt.look_around()
     placement = _search(attempt) or _search_for_a_time(attempt)
     if placement is not None:
         return placement, attempt

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from drakit.scheduler.decide import Placement, decide
+from drakit.scheduler.outcome import Diagnosis
 from drakit.scheduler.pods import PodInfo
-from tests.scheduler.builders import info, node, place, refuse, state
+from tests.scheduler.builders import NOW, info, node, place, refuse, state, uid
 
 ZONE = "zone"
 APP = {"matchLabels": {"app": "web"}}
@@ -90,6 +92,26 @@ def test_a_pod_that_repels_others_keeps_them_away() -> None:
     place(made, web("hermit", **near(anti=True)))
     assert "1 node(s) didn't satisfy existing pods anti-affinity rules" in refuse(made, web("p")).message()
     place(made, info("other"))
+
+
+@pytest.mark.parametrize(
+    ("pod", "alike"),
+    [
+        pytest.param(web("p"), True, id="labels"),
+        pytest.param(info("p", labels={"app": "db"}), False, id="other-labels"),
+        pytest.param(web("p", **near(anti=True, key="other")), False, id="rules"),
+    ],
+)
+def test_pods_with_the_same_labels_and_rules_are_told_the_same(pod: PodInfo, alike: bool) -> None:
+    made = state(*zones("a"))
+    place(made, info("first", **near(anti=True)))
+    outcome, attempt = decide(made, web("refused"), NOW, uid)
+    assert isinstance(outcome, Diagnosis)
+    assert attempt is not None
+    made.remember_failure(attempt.key, outcome)
+    outcome, attempt = decide(made, pod, NOW, uid)
+    assert (attempt is None) is alike
+    assert isinstance(outcome, Placement) is (pod.labels["app"] == "db")
 
 
 @pytest.mark.parametrize(
