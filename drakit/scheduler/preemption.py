@@ -142,11 +142,13 @@ def _ineligible(state: State, info: PodInfo, diagnosis: Diagnosis) -> str | None
 def ongoing(state: State, info: PodInfo, promise: Promise | None) -> bool:
     """Its victims are on their way out. The promise counts: the pod's status may still name a node that is another's by now."""
     node = state.nodes.by_name.get(promise.node) if promise is not None else None
-    if promise is None or node is None or node.node is None:
+    if promise is None or node is None or node.node is None or filters.static(info, node) is not None:
         return False
-    if any(priority_of(state, pod) < info.priority and _preempted(state, pod) for pod in node.pods.values()):
-        return True
     if any(_going(state, pod) for pod in _placed(state, promise.victims)):  # some may have been told by others
+        return True
+    if not promise.victims and any(  # nobody knows them any more, or somebody else nominated the pod
+        priority_of(state, pod) < info.priority and _preempted(state, pod) for pod in node.pods.values()
+    ):
         return True
     # The pod is gone, its devices are yet to be given back: no reason to look for more victims.
     return any(_comes_free(state, key) for key in promise.claims)

@@ -153,6 +153,30 @@ def test_victims_that_somebody_else_deleted_are_waited_for() -> None:
     assert not ongoing(made.state, waiting.info, made.state.nominated[waiting.info.uid])
 
 
+@pytest.mark.parametrize("cordoned", [True, False])
+def test_victims_on_a_node_that_is_barred_by_now_are_not_waited_for(cordoned: bool) -> None:
+    made = world()
+    made._cycle.tracker._pod_set(None, pod("low", nodeName="a"))
+    waiting = promised(made, "p", victims=["pod-low"])
+    made.state.leaving.add("pod-low")
+    barred = node("a")
+    assert barred.spec is not None
+    barred.spec.unschedulable = cordoned
+    made._cycle.tracker._node_set(barred)
+    assert ongoing(made.state, waiting.info, made.state.nominated[waiting.info.uid]) is not cordoned
+
+
+def test_victims_of_others_are_not_waited_for() -> None:
+    made = world()
+    for name in ("mine", "others"):
+        made._cycle.tracker._pod_set(None, pod(name, nodeName="a"))
+    waiting = promised(made, "p", victims=["pod-mine"])
+    made.state.leaving |= {"pod-mine", "pod-others"}
+    assert ongoing(made.state, waiting.info, made.state.nominated[waiting.info.uid])
+    made._cycle.tracker._pod_gone(pod("mine", nodeName="a"))
+    assert not ongoing(made.state, waiting.info, made.state.nominated[waiting.info.uid])
+
+
 def budget(allowed: int = 0, app: str = "db") -> PodDisruptionBudget:
     spec = {"selector": {"matchLabels": {"app": app}}, "maxUnavailable": 1}
     meta = {"name": "b", "namespace": "ns"}
