@@ -13,7 +13,7 @@ from drakit.client import EventRecorder, Resource, resource_of
 from drakit.client.informers import Informer
 from drakit.controllers import job_group_decisions as decisions
 from drakit.controllers.loop import Context, ControlLoop
-from drakit.controllers.objects import Plain, controller_of, key_of, name, namespace, same_owner, spec, uid
+from drakit.controllers.objects import Plain, controller_of, key_of, name, namespace, same_owner, spec, uid, version
 
 __all__ = ["JobGroups"]
 
@@ -60,6 +60,18 @@ class JobGroups:
         if old["spec"] != new["spec"]:
             self._group_changed(new)
 
+    def unsure_for(self, job: Plain, *, has_pods: bool) -> float:
+        """Seconds until it is to be seen whether a new Job's parent has a Workload for it: one that is on its way to us must not be
+        missed, the Job would go without for good. Kubernetes goes by what it happens to know."""
+        if (
+            not self._enabled
+            or has_pods
+            or decisions.mode(job) != decisions.ONLY_GROUP
+            or not decisions.never_started(job)
+        ):
+            return 0
+        return 0 if self._parents_template(job) is not None else self._workloads.reflector.unsure_for(version(job))
+
     async def joined(self, job: Plain, *, has_pods: bool) -> Plain:
         """The Job as its pods are made from it: in its PodGroup, where it has one."""
         group = await self._ensure(job, has_pods=has_pods) if self._enabled else None
@@ -101,11 +113,10 @@ class JobGroups:
 
     async def _delegated(self, job: Plain, *, new: bool) -> Plain | None:
         """The group of a Job whose parent has the Workload; the parent's template says what the group is."""
-        found = self._workloads.by_index(_REFERENCE, decisions.parent_reference(job))
-        workload = min(found, key=name, default=None)
-        template = decisions.template_of(job, workload) if workload is not None else None
-        if workload is None or template is None:
+        known = self._parents_template(job)
+        if known is None:
             return None
+        workload, template = known
         groups = _controlled_by(job, self._groups.by_index(_WORKLOAD, key_of(workload)))
         group = min(groups, key=name, default=None)
         if group is None and new:
@@ -114,6 +125,13 @@ class JobGroups:
             gang = template["schedulingPolicy"].get("gang")
             await self._resize_group(group, None if gang is None else gang["minCount"])
         return group
+
+    def _parents_template(self, job: Plain) -> tuple[Plain, Plain] | None:
+        """The Workload of the Job's parent, and what of it is for the Job."""
+        found = self._workloads.by_index(_REFERENCE, decisions.parent_reference(job))
+        workload = min(found, key=name, default=None)
+        template = decisions.template_of(job, workload) if workload is not None else None
+        return (workload, template) if workload is not None and template is not None else None
 
     async def _create_workload(self, job: Plain) -> Plain:
         try:

@@ -241,7 +241,10 @@ class JobController:
             if decided is not None or verdict["type"] == "FailureTarget":
                 succeeded, failed = decisions.new_results(job, self._uncounted(job), verdict)
         elif managed:
-            joined = await self._groups.joined(job, has_pods=self._pods.index_count(WORKLOAD, uid(job)) > 0)
+            has_pods = self._pods.index_count(WORKLOAD, uid(job)) > 0
+            if unsure := self._groups.unsure_for(job, has_pods=has_pods):
+                return unsure
+            joined = await self._groups.joined(job, has_pods=has_pods)
             failure, wait = await self._manage(joined, counts, backoff)
             again = min((seconds for seconds in (again, wait) if seconds is not None), default=None)
             counts = self._counts(job, succeeded, failed)

@@ -93,6 +93,7 @@ def test_controller_converges_when_disturbed(name: str, seed: int) -> None:
         pytest.param("claims", 5004, id="claim-made-twice-because-an-answer-got-lost"),
         pytest.param("pod-groups", 154, id="group-deleted-before-its-pod-is-seen"),
         pytest.param("job-groups", 87, id="pod-let-go-but-not-deleted-is-wanted-again"),
+        pytest.param("job-groups", 5057, id="workload-of-the-parent-is-on-its-way"),
     ],
 )
 def test_controller_converges_where_it_once_did_not(name: str, seed: int) -> None:
