@@ -168,7 +168,7 @@ class Cycle:
         info = waiting.info
         self.take_back(info, placement)
         now = self.clock.monotonic()  # what the pod would have taken is free for others
-        hints.pod_gone(self.queue, info, None, now)
+        hints.pod_gone(self.queue, self.state.static, info, None, now)
         hints.devices_changed(self.queue, now)
         self.wake.set()
         current = self._follow_up(info)

@@ -81,7 +81,7 @@ class Attempt:
     def look_around(self) -> None:
         """Count what other pods mean to it: that takes a look at each of them."""
         if self._is_related:
-            self.spread = Spread.of(self.info, self.state.nodes)
+            self.spread = Spread.of(self.info, self.state.nodes, self.state.static.choice(self.info))
             self.neighbours = Neighbours.of(self.info, self.state.nodes, self.state.namespaces)
 
     @property
@@ -313,6 +313,7 @@ def _best_of(attempt: Attempt, batch: list[NodeInfo]) -> Placement | None:
         attempt.info,
         batch,
         placement=state.policy.placement,
+        choice=state.static.choice(attempt.info),
         spread=attempt.spread,
         neighbours=attempt.neighbours,
     )
@@ -347,6 +348,7 @@ def _best_by_devices(attempt: Attempt, batch: list[NodeInfo], order: list[int]) 
         attempt.info,
         [node for node, _, _ in fitting],
         placement=state.policy.placement,
+        choice=state.static.choice(attempt.info),
         spread=attempt.spread,
         neighbours=attempt.neighbours,
         extras=(ranks, [_fullness(state, allocation) for _, allocation, _ in fitting]),

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from lightkube.models.core_v1 import Affinity, NodeAffinity, NodeSelector, Taint
+from lightkube.models.core_v1 import Taint
 
+from drakit.scheduler.node_affinity import ANY, Choice, choose
 from drakit.scheduler.nodes import PODS, Bits, NodeInfo, Nodes
 from drakit.scheduler.outcome import Rejection
 from drakit.scheduler.pods import PodInfo
-from drakit.scheduler.selectors import node_selector_matches, untolerated
+from drakit.scheduler.selectors import untolerated
 
 NODE_NAME = Rejection("NodeName", ("node(s) didn't match the requested node name",))
 UNSCHEDULABLE = Rejection("NodeUnschedulable", ("node(s) were unschedulable",))
@@ -24,25 +25,10 @@ UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSc
 HARD_EFFECTS = ("NoSchedule", "NoExecute")
 
 
-def required_affinity(affinity: Affinity | None) -> NodeSelector | None:
-    node: NodeAffinity | None = affinity.nodeAffinity if affinity else None
-    return node.requiredDuringSchedulingIgnoredDuringExecution if node else None
-
-
-def named_elsewhere(selector: NodeSelector | None, name: str) -> bool:
-    """Whether every term asks for nodes by name (as of DaemonSets) and none for this one: Kubernetes looks no further then."""
-    terms = selector.nodeSelectorTerms if selector else ()
-    return bool(terms) and all(
-        any(field.operator == "In" and name not in (field.values or ()) for field in term.matchFields or ())
-        for term in terms
-    )
-
-
-def static(info: PodInfo, node: NodeInfo) -> Rejection | None:
+def static(info: PodInfo, node: NodeInfo, choice: Choice) -> Rejection | None:
     spec = info.pod.spec
     assert spec is not None
-    affinity = required_affinity(spec.affinity)
-    if named_elsewhere(affinity, node.name):
+    if not choice.named >> node.slot & 1:  # Kubernetes looks no further then
         return NOT_NAMED
     if spec.nodeName and spec.nodeName != node.name:
         return NODE_NAME
@@ -58,9 +44,7 @@ def static(info: PodInfo, node: NodeInfo) -> Rejection | None:
         for key, value in spec.nodeSelector.items():
             if labels.get(key) != value:
                 return AFFINITY
-    if not node_selector_matches(affinity, node.labels, node.name):
-        return AFFINITY
-    return None
+    return None if choice.accepted >> node.slot & 1 else AFFINITY
 
 
 def fits_resources(info: PodInfo, node: NodeInfo, by_devices: Collection[str] = ()) -> bool:
@@ -106,6 +90,8 @@ class StaticFits:
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
         self._shapes: dict[object, _ShapeFits] = {}
+        self._choices: dict[object, Choice] = {}  # by node affinity, while nodes keep their labels
+        self._relabeled = nodes.relabeled
         self.evaluations = 0  # tests count these: work must not grow with the number of pods
 
     def of(self, info: PodInfo) -> _ShapeFits:
@@ -115,23 +101,42 @@ class StaticFits:
         fits = self._shapes.pop(info.static_shape, None)
         if fits is None:
             fits = _ShapeFits(len(self._nodes.changes))
+            choice = self.choice(info)
             for node in self._nodes:
-                self._judge(fits, info, node)
+                self._judge(fits, info, node, choice)
             if len(self._shapes) >= self.LIMIT:
                 del self._shapes[next(iter(self._shapes))]
         elif fits.seen != len(self._nodes.changes):
+            choice = self.choice(info)
             for slot in set(self._nodes.changes[fits.seen :]):
                 fits.forget(slot)
                 node_or_none = self._nodes.slots[slot]
                 if node_or_none is not None and node_or_none.node is not None:
-                    self._judge(fits, info, node_or_none)
+                    self._judge(fits, info, node_or_none, choice)
             fits.seen = len(self._nodes.changes)
         self._shapes[info.static_shape] = fits
         return fits
 
-    def _judge(self, fits: _ShapeFits, info: PodInfo, node: NodeInfo) -> None:
+    def choice(self, info: PodInfo) -> Choice:
+        affinity = info.pod.spec.affinity if info.pod.spec else None
+        if affinity is None or affinity.nodeAffinity is None:
+            return ANY
+        if self._relabeled != self._nodes.relabeled:
+            self._choices.clear()
+            self._relabeled = self._nodes.relabeled
+        key = info.static_shape[2]
+        if (known := self._choices.get(key)) is None:
+            if len(self._choices) >= self.LIMIT:
+                del self._choices[next(iter(self._choices))]
+            known = self._choices[key] = choose(affinity.nodeAffinity, self._nodes)
+        return known
+
+    def rejection(self, info: PodInfo, node: NodeInfo) -> Rejection | None:
+        return static(info, node, self.choice(info))
+
+    def _judge(self, fits: _ShapeFits, info: PodInfo, node: NodeInfo, choice: Choice) -> None:
         self.evaluations += 1
-        if (rejection := static(info, node)) is None:
+        if (rejection := static(info, node, choice)) is None:
             fits.bits |= 1 << node.slot
         else:
             fits.rejections[node.slot] = rejection

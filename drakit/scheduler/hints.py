@@ -5,9 +5,10 @@ Events are named after what changed; for each, the plugins whose rejection it ma
 
 from __future__ import annotations
 
-from drakit.scheduler import filters, spread
+from drakit.scheduler import spread
 from drakit.scheduler.affinity import PLUGIN as INTER_POD
 from drakit.scheduler.claims import PLUGIN as DEVICES
+from drakit.scheduler.filters import StaticFits
 from drakit.scheduler.nodes import NodeInfo
 from drakit.scheduler.pods import PodInfo
 from drakit.scheduler.queue import SchedulingQueue, Waiting
@@ -21,16 +22,16 @@ POD_CAME_PLUGINS = (spread.PLUGIN, INTER_POD)
 NO_NODES = "NoNodes"  # stands for a rejection by an empty cluster
 
 
-def node_changed(queue: SchedulingQueue, node: NodeInfo, now: float) -> None:
+def node_changed(queue: SchedulingQueue, static: StaticFits, node: NodeInfo, now: float) -> None:
     """A node came or changed in what filters look at: pods that its static filters accept may fit now."""
-    queue.wake((*NODE_PLUGINS, NO_NODES), lambda waiting: filters.static(waiting.info, node) is None, now)
+    queue.wake((*NODE_PLUGINS, NO_NODES), lambda waiting: static.rejection(waiting.info, node) is None, now)
 
 
 def node_gone(queue: SchedulingQueue, now: float) -> None:
     queue.wake((spread.PLUGIN,), lambda waiting: True, now)  # fewer domains: the skew changes
 
 
-def pod_gone(queue: SchedulingQueue, gone: PodInfo, node: NodeInfo | None, now: float) -> None:
+def pod_gone(queue: SchedulingQueue, static: StaticFits, gone: PodInfo, node: NodeInfo | None, now: float) -> None:
     """A placed pod left (or finished): its room is free."""
 
     def helps(waiting: Waiting) -> bool:
@@ -41,7 +42,7 @@ def pod_gone(queue: SchedulingQueue, gone: PodInfo, node: NodeInfo | None, now: 
             return True
         if "NodeResourcesFit" not in waiting.plugins:
             return False
-        if node is not None and filters.static(info, node) is not None:
+        if node is not None and static.rejection(info, node) is not None:
             return False
         # The pod may have been one too many, or have held something that the other asks for.
         return not info.requests or bool(info.requests.keys() & gone.requests.keys()) or _was_full(node)

@@ -11,11 +11,12 @@ from collections.abc import Iterator
 
 from lightkube.models.core_v1 import Node, Pod
 
+from drakit.scheduler import labels
 from drakit.scheduler.pods import PodInfo, Port, amounts, ports_conflict
-from drakit.scheduler.selectors import node_labels
+from drakit.scheduler.selectors import Labels, node_labels
 
 PODS = "pods"
-Bits = int
+Bits = labels.Bits
 
 
 class NodeInfo:
@@ -90,6 +91,9 @@ class Nodes:
         self.by_name: dict[str, NodeInfo] = {}
         self.slots: list[NodeInfo | None] = []
         self.present: Bits = 0  # nodes whose Node object exists
+        self.labels = labels.LabelIndex()  # of those, by slot
+        self.fields = labels.LabelIndex()  # what `matchFields` asks for: their names
+        self.relabeled = 0  # moves whenever one of the two changes
         self.placed: dict[str, NodeInfo] = {}  # pod UID -> node
         self.anti_affinity: dict[str, tuple[PodInfo, NodeInfo]] = {}  # placed pods that repel others
         self.changes: list[int] = []  # slots whose static facts changed, in order; readers keep an offset
@@ -122,8 +126,11 @@ class Nodes:
         assert node.metadata is not None
         assert node.metadata.name
         info = self._info(node.metadata.name)
+        before = info.labels if info.node is not None else None
         if changed := info.set_node(node):
             self.changes.append(info.slot)
+        if before != info.labels:
+            self._relabel(info, before, info.labels)
         self.present |= 1 << info.slot
         return changed
 
@@ -131,10 +138,22 @@ class Nodes:
         info = self.by_name.get(name)
         if info is None:
             return
+        if info.node is not None:
+            self._relabel(info, info.labels, None)
         info.node = None
         self.present &= ~(1 << info.slot)
         self.changes.append(info.slot)
         self._drop_if_empty(info)
+
+    def _relabel(self, info: NodeInfo, before: Labels | None, after: Labels | None) -> None:
+        """None: it is not there."""
+        self.relabeled += 1
+        if before is not None:
+            self.labels.remove(info.slot, before)
+            self.fields.remove(info.slot, {"metadata.name": info.name})
+        if after is not None:
+            self.labels.add(info.slot, after)
+            self.fields.add(info.slot, {"metadata.name": info.name})
 
     # -- pods on nodes
 

@@ -142,7 +142,7 @@ def _ineligible(state: State, info: PodInfo, diagnosis: Diagnosis) -> str | None
 def ongoing(state: State, info: PodInfo, promise: Promise | None) -> bool:
     """Its victims are on their way out. The promise counts: the pod's status may still name a node that is another's by now."""
     node = state.nodes.by_name.get(promise.node) if promise is not None else None
-    if promise is None or node is None or node.node is None or filters.static(info, node) is not None:
+    if promise is None or node is None or node.node is None or state.static.rejection(info, node) is not None:
         return False
     if any(_going(state, pod) for pod in _placed(state, promise.victims)):  # some may have been told by others
         return True

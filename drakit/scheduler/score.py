@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lightkube.models.core_v1 import PreferredSchedulingTerm
-
 from drakit.scheduler.affinity import Neighbours
+from drakit.scheduler.node_affinity import Choice
 from drakit.scheduler.nodes import NodeInfo
 from drakit.scheduler.pods import CPU, MEMORY, PodInfo
-from drakit.scheduler.selectors import node_term_matches, tolerates
+from drakit.scheduler.selectors import tolerates
 from drakit.scheduler.spread import Spread
 from drakit.scheduler.state import PACK
 
@@ -44,6 +43,7 @@ def best_first(
     candidates: Sequence[NodeInfo],
     *,
     placement: str,
+    choice: Choice,
     spread: Spread | None,
     neighbours: Neighbours | None,
     extras: Sequence[Sequence[int]] = (),
@@ -52,11 +52,8 @@ def best_first(
     if len(candidates) == 1:
         return [0]
     totals = resource_scores(info, candidates, placement)
-    spec = info.pod.spec
-    assert spec is not None
-    node_affinity = spec.affinity.nodeAffinity if spec.affinity else None
-    if node_affinity and (preferred := node_affinity.preferredDuringSchedulingIgnoredDuringExecution):
-        _add(totals, 2, _scaled([_preference(preferred, node) for node in candidates]))
+    if choice.preference:
+        _add(totals, 2, _scaled([choice.preference.of(node.slot) for node in candidates]))
     if any([node.taints for node in candidates]):  # noqa: C419 a list is the quicker for a few
         counts = [_soft_taints(info, node) for node in candidates]
         if any(counts):
@@ -93,10 +90,6 @@ def _reversed(raw: Sequence[int]) -> list[int]:
 def _stretched(raw: Sequence[int]) -> list[int]:
     low, high = min(raw), max(raw)
     return [100 * (value - low) // (high - low) for value in raw] if high > low else [0] * len(raw)
-
-
-def _preference(preferred: Sequence[PreferredSchedulingTerm], node: NodeInfo) -> int:
-    return sum(term.weight for term in preferred if node_term_matches(term.preference, node.labels, node.name))
 
 
 def _soft_taints(info: PodInfo, node: NodeInfo) -> int:

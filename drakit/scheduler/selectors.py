@@ -17,7 +17,7 @@ from lightkube.models.meta_v1 import LabelSelector, LabelSelectorRequirement
 Labels = dict[str, str]
 
 
-def _integer(text: str) -> int | None:
+def integer(text: str) -> int | None:
     try:
         return int(text)
     except ValueError:
@@ -37,8 +37,8 @@ def requirement_matches(requirement: NodeSelectorRequirement | LabelSelectorRequ
         case "DoesNotExist":
             return actual is None
         case "Gt" | "Lt":
-            have = _integer(actual) if actual is not None else None
-            want = _integer(values[0]) if values else None
+            have = integer(actual) if actual is not None else None
+            want = integer(values[0]) if values else None
             if have is None or want is None:
                 return False
             return have > want if requirement.operator == "Gt" else have < want
@@ -87,7 +87,7 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
         case "Exists":
             return True
         case "Gt" | "Lt":
-            have, want = _integer(taint.value or ""), _integer(toleration.value or "")
+            have, want = integer(taint.value or ""), integer(toleration.value or "")
             if have is None or want is None:
                 return False
             return have > want if toleration.operator == "Gt" else have < want

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from lightkube.models.core_v1 import Pod, TopologySpreadConstraint
 from lightkube.models.meta_v1 import LabelSelector
 
-from drakit.scheduler.filters import HARD_EFFECTS, required_affinity
+from drakit.scheduler.filters import HARD_EFFECTS
+from drakit.scheduler.node_affinity import Choice
 from drakit.scheduler.nodes import NodeInfo, Nodes
 from drakit.scheduler.outcome import Rejection
 from drakit.scheduler.pods import PodInfo, is_deleting
-from drakit.scheduler.selectors import label_selector_matches, node_selector_matches, untolerated
+from drakit.scheduler.selectors import label_selector_matches, untolerated
 
 PLUGIN = "PodTopologySpread"
 REASON = "node(s) didn't match pod topology spread constraints"
@@ -27,6 +28,7 @@ MISSING_LABEL = Rejection(PLUGIN, (f"{REASON} (missing required label)",))
 class _Counted:
     constraint: TopologySpreadConstraint
     info: PodInfo
+    choice: Choice
     keys: list[str]  # labels that a node needs to be counted
     selector: LabelSelector | None
     counts: dict[str, int]  # topology value -> matching pods
@@ -34,7 +36,7 @@ class _Counted:
     minimum: int = 0
 
     def covers(self, node: NodeInfo) -> bool:
-        return all(key in node.labels for key in self.keys) and _eligible(self.info, node, self.constraint)
+        return all(key in node.labels for key in self.keys) and _eligible(self.info, self.choice, node, self.constraint)
 
     def matches(self, other: PodInfo) -> bool:
         same = other.namespace == self.info.namespace and label_selector_matches(self.selector, other.labels)
@@ -51,13 +53,13 @@ class Spread:
     soft: list[_Counted]
 
     @classmethod
-    def of(cls, info: PodInfo, nodes: Nodes) -> Spread | None:
+    def of(cls, info: PodInfo, nodes: Nodes, choice: Choice) -> Spread | None:
         constraints = (info.pod.spec.topologySpreadConstraints if info.pod.spec else None) or ()
         if not constraints:
             return None
         hard = [c for c in constraints if c.whenUnsatisfiable == "DoNotSchedule"]
         soft = [c for c in constraints if c.whenUnsatisfiable != "DoNotSchedule"]
-        return cls([_count(info, nodes, c, hard) for c in hard], [_count(info, nodes, c, soft) for c in soft])
+        return cls(*([_count(info, nodes, choice, c, group) for c in group] for group in (hard, soft)))
 
     def count(self, other: PodInfo, node: NodeInfo, sign: int) -> None:
         """As if there were one pod more (or, with -1, one less) on the node; no scores are asked for then."""
@@ -99,13 +101,13 @@ def _selector(constraint: TopologySpreadConstraint, pod: Pod) -> LabelSelector |
     )
 
 
-def _eligible(info: PodInfo, node: NodeInfo, constraint: TopologySpreadConstraint) -> bool:
+def _eligible(info: PodInfo, choice: Choice, node: NodeInfo, constraint: TopologySpreadConstraint) -> bool:
     spec = info.pod.spec
     assert spec is not None
     if (constraint.nodeAffinityPolicy or "Honor") == "Honor":
         if any(node.labels.get(key) != value for key, value in (spec.nodeSelector or {}).items()):
             return False
-        if not node_selector_matches(required_affinity(spec.affinity), node.labels, node.name):
+        if not choice.accepted >> node.slot & 1:
             return False
     if constraint.nodeTaintsPolicy == "Honor":
         return untolerated(node.taints, info.tolerations, HARD_EFFECTS) is None
@@ -113,11 +115,15 @@ def _eligible(info: PodInfo, node: NodeInfo, constraint: TopologySpreadConstrain
 
 
 def _count(
-    info: PodInfo, nodes: Nodes, constraint: TopologySpreadConstraint, together: Iterable[TopologySpreadConstraint]
+    info: PodInfo,
+    nodes: Nodes,
+    choice: Choice,
+    constraint: TopologySpreadConstraint,
+    together: Iterable[TopologySpreadConstraint],
 ) -> _Counted:
     selector = _selector(constraint, info.pod)
     matches_itself = int(label_selector_matches(selector, info.labels))
-    found = _Counted(constraint, info, [c.topologyKey for c in together], selector, {}, matches_itself)
+    found = _Counted(constraint, info, choice, [c.topologyKey for c in together], selector, {}, matches_itself)
     for node in nodes:
         if found.covers(node):
             value = node.labels[constraint.topologyKey]

@@ -19,7 +19,7 @@ from lightkube.models.scheduling_v1beta1 import PodGroup
 from drakit.api.errors import StatusError
 from drakit.client import Client, Informers
 from drakit.clock import Clock
-from drakit.scheduler import filters, groups, hints
+from drakit.scheduler import groups, hints
 from drakit.scheduler.claims import ClaimLookupError, allocation_of, extended_owner, key_of
 from drakit.scheduler.extended import IMPLICIT_PREFIX
 from drakit.scheduler.hierarchy import Group, Ref, ref_of
@@ -129,7 +129,7 @@ class Tracker:
         self.state.place(info, node)
         hints.pod_came(self.queue, now)
         if before is not None and before.requests != info.requests:
-            hints.pod_gone(self.queue, before, known, now)  # what it needed before
+            hints.pod_gone(self.queue, self.state.static, before, known, now)  # what it needed before
         self._wake()
 
     def _unbound(self, old: Pod | None, pod: Pod, uid: str) -> None:
@@ -230,7 +230,7 @@ class Tracker:
             return
         info = node.pods[uid]
         self.state.displace(uid)
-        hints.pod_gone(self.queue, info, node, self.clock.monotonic())
+        hints.pod_gone(self.queue, self.state.static, info, node, self.clock.monotonic())
         self._come_free(uid)
         self._wake()
 
@@ -252,8 +252,8 @@ class Tracker:
         if self.state.set_node(node):
             assert node.metadata is not None
             found = self.state.nodes.by_name[node.metadata.name or ""]
-            hints.node_changed(self.queue, found, self.clock.monotonic())
-            self._not_there(found.name, lambda info: filters.static(info, found) is not None)
+            hints.node_changed(self.queue, self.state.static, found, self.clock.monotonic())
+            self._not_there(found.name, lambda info: self.state.static.rejection(info, found) is not None)
             self._wake()
 
     def _node_gone(self, node: Node) -> None:

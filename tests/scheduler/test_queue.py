@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from drakit.scheduler import hints
+from drakit.scheduler.filters import StaticFits
 from drakit.scheduler.nodes import Nodes
 from drakit.scheduler.queue import SchedulingQueue, backoff
 from tests.scheduler.builders import info, node
@@ -90,7 +91,7 @@ def test_a_new_node_wakes_only_pods_that_its_static_filters_accept() -> None:
     rejected(queue, "there", "NodeAffinity", nodeSelector={"zone": "a"})
     rejected(queue, "elsewhere", "NodeAffinity", nodeSelector={"zone": "b"})
     nodes.set_node(node(labels={"zone": "a"}))
-    hints.node_changed(queue, nodes.by_name["n"], 100.0)
+    hints.node_changed(queue, StaticFits(nodes), nodes.by_name["n"], 100.0)
     assert names(queue) == ["there"]
 
 
@@ -101,7 +102,7 @@ def test_a_pod_that_leaves_wakes_those_who_want_what_it_held() -> None:
     rejected(queue, "memory", "NodeResourcesFit", requests={"memory": "1Gi"})
     rejected(queue, "devices", "DynamicResources")
     gone = info("gone", requests={"cpu": "2"})
-    hints.pod_gone(queue, gone, nodes.by_name["n"], 100.0)
+    hints.pod_gone(queue, StaticFits(nodes), gone, nodes.by_name["n"], 100.0)
     assert names(queue) == ["cpu"]
 
 
@@ -109,7 +110,7 @@ def test_a_full_node_that_loses_a_pod_wakes_any_pod_that_it_could_take() -> None
     queue, nodes = SchedulingQueue(), Nodes()
     nodes.set_node(node(pods="1"))
     rejected(queue, "memory", "NodeResourcesFit", requests={"memory": "1Gi"})
-    hints.pod_gone(queue, info("gone", requests={"cpu": "2"}), nodes.by_name["n"], 100.0)
+    hints.pod_gone(queue, StaticFits(nodes), info("gone", requests={"cpu": "2"}), nodes.by_name["n"], 100.0)
     assert names(queue) == ["memory"]
 
 
