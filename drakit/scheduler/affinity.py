@@ -8,13 +8,13 @@ nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lightkube.models.core_v1 import PodAffinityTerm
 from lightkube.models.meta_v1 import LabelSelector, LabelSelectorRequirement
 
-from drakit.scheduler.labels import Bits, LabelIndex, Tally
+from drakit.scheduler.labels import Bits, LabelIndex, Pairs, Tally, asked, only
 from drakit.scheduler.nodes import NodeInfo, Nodes, repels
 from drakit.scheduler.outcome import Rejection
 from drakit.scheduler.pods import PodInfo
@@ -29,7 +29,7 @@ Topology = tuple[str, str]  # node label and its value
 NamespaceLabels = Mapping[str, Labels]
 
 
-_Kind = tuple[str, tuple[tuple[str, str], ...]]  # namespace, and labels that terms ask for: such pods are alike to them
+_Kind = tuple[str, Pairs]  # namespace, and labels that terms ask for: such pods are alike to them
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ class Neighbours:
             wanted,
             attracts_itself=bool(affinity) and all(term_matches(t, info, info, namespaces) for t in affinity),
             together=frozenset(term.topologyKey for term in affinity),
-            asked=frozenset(key for term in terms for key in _asked(term.labelSelector)),
+            asked=frozenset(key for term in terms for key in asked(term.labelSelector)),
             reached=_reached(terms, info),
         )
         for other, node in nodes.anti_affinity.values():
@@ -120,8 +120,7 @@ class Neighbours:
         """None: no term looks there."""
         if self.reached is not None and other.namespace not in self.reached:
             return None
-        asked = self.asked
-        return other.namespace, tuple([pair for pair in other.labels.items() if pair[0] in asked])
+        return other.namespace, only(self.asked, other.labels)
 
     def _judge(self, kinds: Sequence[_Kind]) -> None:
         crowd = _Crowd(kinds, self.namespaces)
@@ -189,12 +188,6 @@ class _Crowd:
         for name in term.namespaces or (() if term.namespaceSelector is not None else (owner.namespace,)):
             inside |= self._inside.get(name, 0)
         return inside & self._labels.selected(term.labelSelector)
-
-
-def _asked(selector: LabelSelector | None) -> Iterator[str]:
-    if selector is not None:
-        yield from selector.matchLabels or ()
-        yield from (requirement.key for requirement in selector.matchExpressions or ())
 
 
 def _reached(terms: Iterable[PodAffinityTerm], owner: PodInfo) -> frozenset[str] | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
+from collections.abc import Iterator
 from itertools import accumulate
 from operator import or_
 
@@ -16,6 +17,19 @@ from lightkube.models.meta_v1 import LabelSelector, LabelSelectorRequirement
 from drakit.scheduler.selectors import Labels, integer
 
 Bits = int
+Pairs = tuple[tuple[str, str], ...]  # labels and their values
+
+
+def asked(selector: LabelSelector | None) -> Iterator[str]:
+    """The labels that it looks at; some more than once."""
+    if selector is not None:
+        yield from selector.matchLabels or ()
+        yield from (requirement.key for requirement in selector.matchExpressions or ())
+
+
+def only(keys: frozenset[str], labels: Labels) -> Pairs:
+    """What is the same for two pods is the same to all selectors that look at these keys only."""
+    return tuple([pair for pair in labels.items() if pair[0] in keys])
 
 
 class LabelIndex:

@@ -6,20 +6,22 @@ Upstream: plugins/podtopologyspread. `Spread.of` counts once per pod; `reject` a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lightkube.models.core_v1 import Pod, TopologySpreadConstraint
 from lightkube.models.meta_v1 import LabelSelector
 
 from drakit.scheduler.filters import HARD_EFFECTS
+from drakit.scheduler.labels import LabelIndex, Pairs, asked, only
 from drakit.scheduler.node_affinity import Choice
 from drakit.scheduler.nodes import NodeInfo, Nodes
 from drakit.scheduler.outcome import Rejection
 from drakit.scheduler.pods import PodInfo, is_deleting
-from drakit.scheduler.selectors import label_selector_matches, untolerated
+from drakit.scheduler.selectors import Labels, label_selector_matches, untolerated
 
 PLUGIN = "PodTopologySpread"
 REASON = "node(s) didn't match pod topology spread constraints"
+FEW = 8  # expressions that are asked of pods one by one
 MISMATCH = Rejection(PLUGIN, (REASON,), resolvable=True)
 MISSING_LABEL = Rejection(PLUGIN, (f"{REASON} (missing required label)",))
 
@@ -31,16 +33,34 @@ class _Counted:
     choice: Choice
     keys: list[str]  # labels that a node needs to be counted
     selector: LabelSelector | None
+    many: frozenset[str]  # labels that it looks at, if it has too many expressions to ask each of each pod
     counts: dict[str, int]  # topology value -> matching pods
     self_match: int
     minimum: int = 0
+    _selected: dict[Pairs, bool] = field(default_factory=dict)
 
     def covers(self, node: NodeInfo) -> bool:
         return all(key in node.labels for key in self.keys) and _eligible(self.info, self.choice, node, self.constraint)
 
     def matches(self, other: PodInfo) -> bool:
-        same = other.namespace == self.info.namespace and label_selector_matches(self.selector, other.labels)
+        same = other.namespace == self.info.namespace and self._selects(other.labels)
         return same and not is_deleting(other.pod)
+
+    def _selects(self, labels: Labels) -> bool:
+        if not self.many:
+            return label_selector_matches(self.selector, labels)
+        kind = only(self.many, labels)
+        if kind not in self._selected:
+            self.judge([labels])
+        return self._selected[kind]
+
+    def judge(self, pods: Iterable[Labels]) -> None:
+        """All of them at once."""
+        kinds, index = list({only(self.many, labels): None for labels in pods}), LabelIndex()
+        for number, kind in enumerate(kinds):
+            index.add(number, dict(kind))
+        selected = index.selected(self.selector)
+        self._selected.update((kind, bool(selected >> number & 1)) for number, kind in enumerate(kinds))
 
     def find_minimum(self) -> None:
         few = len(self.counts) < (self.constraint.minDomains or 1)
@@ -123,10 +143,14 @@ def _count(
 ) -> _Counted:
     selector = _selector(constraint, info.pod)
     matches_itself = int(label_selector_matches(selector, info.labels))
-    found = _Counted(constraint, info, choice, [c.topologyKey for c in together], selector, {}, matches_itself)
-    for node in nodes:
-        if found.covers(node):
-            value = node.labels[constraint.topologyKey]
-            found.counts[value] = found.counts.get(value, 0) + sum(map(found.matches, node.pods.values()))
+    keys = list(asked(selector))
+    many = frozenset(keys if len(keys) > FEW else ())
+    found = _Counted(constraint, info, choice, [c.topologyKey for c in together], selector, many, {}, matches_itself)
+    covered = [node for node in nodes if found.covers(node)]
+    if many:
+        found.judge(pod.labels for node in covered for pod in node.pods.values() if pod.namespace == info.namespace)
+    for node in covered:
+        value = node.labels[constraint.topologyKey]
+        found.counts[value] = found.counts.get(value, 0) + sum(map(found.matches, node.pods.values()))
     found.find_minimum()
     return found

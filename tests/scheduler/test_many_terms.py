@@ -15,10 +15,11 @@ from drakit.scheduler.affinity import Neighbours, term_matches
 from drakit.scheduler.decide import decide
 from drakit.scheduler.filters import AFFINITY, NOT_NAMED
 from drakit.scheduler.labels import LabelIndex, Tally
-from drakit.scheduler.node_affinity import choose
+from drakit.scheduler.node_affinity import ANY, choose
 from drakit.scheduler.nodes import Nodes
-from drakit.scheduler.pods import PodInfo
+from drakit.scheduler.pods import PodInfo, is_deleting
 from drakit.scheduler.selectors import label_selector_matches, node_selector_matches, node_term_matches
+from drakit.scheduler.spread import FEW, Spread
 from drakit.scheduler.state import State
 from tests.effort import Bytecodes
 from tests.scheduler.builders import NOW, info, node, state, uid
@@ -233,6 +234,44 @@ def test_pod_affinity_counts_the_pods_that_its_terms_match_one_by_one(seed: int)
         OneByOne(asking, found, made).check(found, made)
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_spread_counts_the_pods_that_its_selector_matches_one_by_one(seed: int) -> None:
+    rng = random.Random(seed)
+    made = state(*(node(f"n{n}", labels={"zone": rng.choice("xyz")} if rng.random() < 0.9 else {}) for n in range(6)))
+    there = [
+        info(f"there-{n}", uid=f"there-{n}", labels=some_labels(rng), namespace=rng.choice(["ns", "ns", "prod"]))
+        for n in range(30)
+    ]
+    for each in there:
+        if rng.random() < 0.1:
+            assert each.pod.metadata
+            each.pod.metadata.deletionTimestamp = NOW
+        made.place(each, f"n{rng.randint(0, 5)}")
+    for _ in range(10):
+        wanted = selector(rng)
+        if wanted is not None and rng.random() < 0.5:
+            wanted["matchExpressions"] *= 1 + FEW  # too many to be asked one by one
+        constraint = {
+            "maxSkew": 1,
+            "topologyKey": "zone",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": wanted,
+        }
+        asking = info("asking", topologySpreadConstraints=[constraint])
+        found = Spread.of(asking, made.nodes, ANY)
+        assert found is not None
+        (counted,) = found.hard
+        gone = rng.choice(there)
+        for left in (there, [each for each in there if each is not gone]):
+            expected = {place.labels["zone"]: 0 for place in made.nodes if "zone" in place.labels}
+            for each in left:
+                zone = made.nodes.placed[each.uid].labels.get("zone")
+                if zone and each.namespace == "ns" and not is_deleting(each.pod):
+                    expected[zone] += label_selector_matches(counted.constraint.labelSelector, each.labels)
+            assert counted.counts == expected
+            found.count(gone, made.nodes.placed[gone.uid], -1)
+
+
 # -- what it costs
 
 
@@ -275,5 +314,18 @@ def test_terms_of_pod_affinity_cost_the_same_beside_many_pods(kind: str, rule: s
         asked = [{"topologyKey": "zone", "labelSelector": each} for each in numbered("app", operator, terms)]
         wishes = [{"weight": 1, "podAffinityTerm": term} for term in asked]
         return work(made, info(affinity={kind: {rule: wishes if rule == PREFERRED else asked}}))
+
+    assert cost(500, 500) < 1.5 * (cost(500, 1) + cost(2, 500))
+
+
+@pytest.mark.parametrize("when", ["DoNotSchedule", "ScheduleAnyway"])
+def test_expressions_of_a_spread_constraint_cost_the_same_beside_many_pods(when: str) -> None:
+    def cost(pods: int, expressions: int) -> int:
+        made = state(*(node(f"n{n}", labels={"zone": "z"}, pods="1000") for n in range(4)))
+        for number in range(pods):
+            made.place(info(f"there-{number}", labels={"app": str(number)}), f"n{number % 4}")
+        selector = {"matchExpressions": [e["matchExpressions"][0] for e in numbered("app", "NotIn", expressions)]}
+        constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": when, "labelSelector": selector}
+        return work(made, info(topologySpreadConstraints=[constraint]))
 
     assert cost(500, 500) < 1.5 * (cost(500, 1) + cost(2, 500))
