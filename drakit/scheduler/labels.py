@@ -14,7 +14,8 @@ from operator import or_
 from lightkube.models.core_v1 import NodeSelectorRequirement
 from lightkube.models.meta_v1 import LabelSelector, LabelSelectorRequirement
 
-from drakit.scheduler.selectors import Labels, integer
+from drakit.cel.text import parse_int
+from drakit.scheduler.selectors import Labels
 
 Bits = int
 Pairs = tuple[tuple[str, str], ...]  # labels and their values
@@ -76,7 +77,7 @@ class LabelIndex:
             case "DoesNotExist":
                 return ~self.having(key)
             case "Gt" | "Lt":
-                want = integer(wanted[0]) if wanted else None
+                want = parse_int(wanted[0]) if wanted else None
                 if want is None or key not in self._values:
                     return 0
                 numbers, before = self._in_order(key)
@@ -109,7 +110,7 @@ class LabelIndex:
             return known
         having: Counter[int] = Counter()
         for value, bits in self._values[key].items():
-            if (number := integer(value)) is not None:
+            if (number := parse_int(value)) is not None:
                 having[number] |= bits
         numbers = sorted(having)
         found = self._numbers[key] = numbers, list(accumulate((having[n] for n in numbers), or_, initial=0))

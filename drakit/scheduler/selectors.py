@@ -14,14 +14,9 @@ from lightkube.models.core_v1 import (
 )
 from lightkube.models.meta_v1 import LabelSelector, LabelSelectorRequirement
 
+from drakit.cel.text import parse_int
+
 Labels = dict[str, str]
-
-
-def integer(text: str) -> int | None:
-    try:
-        return int(text)
-    except ValueError:
-        return None
 
 
 def requirement_matches(requirement: NodeSelectorRequirement | LabelSelectorRequirement, labels: Labels) -> bool:
@@ -37,8 +32,8 @@ def requirement_matches(requirement: NodeSelectorRequirement | LabelSelectorRequ
         case "DoesNotExist":
             return actual is None
         case "Gt" | "Lt":
-            have = integer(actual) if actual is not None else None
-            want = integer(values[0]) if values else None
+            have = parse_int(actual) if actual is not None else None
+            want = parse_int(values[0]) if values else None
             if have is None or want is None:
                 return False
             return have > want if requirement.operator == "Gt" else have < want
@@ -87,7 +82,7 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
         case "Exists":
             return True
         case "Gt" | "Lt":
-            have, want = integer(taint.value or ""), integer(toleration.value or "")
+            have, want = parse_int(taint.value or ""), parse_int(toleration.value or "")
             if have is None or want is None:
                 return False
             return have > want if toleration.operator == "Gt" else have < want

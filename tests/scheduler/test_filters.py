@@ -13,8 +13,8 @@ TAINT = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
 ZONE = "topology.kubernetes.io/zone"
 
 
-def only_in(*values: str, key: str = ZONE) -> dict[str, Any]:
-    terms = [{"matchExpressions": [{"key": key, "operator": "In", "values": list(values)}]}]
+def only_in(*values: str, key: str = ZONE, operator: str = "In") -> dict[str, Any]:
+    terms = [{"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}]
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
 
 
@@ -67,6 +67,17 @@ def test_a_node_that_does_not_fit_is_refused_in_kubernetes_words(asked: Any, off
 )
 def test_a_node_that_fits_is_taken(asked: Any, offered: Any) -> None:
     assert place(state(node(**offered)), info(**asked)).node == "n"
+
+
+@pytest.mark.parametrize(
+    ("rank", "fits"), [("7", True), ("+7", True), ("1_000", False), ("٧", False), ("9" * 19, False)]
+)
+def test_a_label_is_a_number_where_it_is_one_in_kubernetes(rank: str, fits: bool) -> None:
+    made, pod_ = state(node("a", labels={"rank": rank})), info(affinity=only_in("5", key="rank", operator="Gt"))
+    if fits:
+        assert place(made, pod_).node == "a"
+    else:
+        refuse(made, pod_)
 
 
 def test_assumed_pods_take_room_from_the_next() -> None:
