@@ -19,7 +19,7 @@ from drakit.controllers.daemonset_decisions import (
     node_of,
     tolerations,
 )
-from drakit.controllers.loop import Context, ControlLoop
+from drakit.controllers.loop import Context, ControlLoop, soonest
 from drakit.controllers.objects import (
     Plain,
     deleting,
@@ -142,8 +142,7 @@ class DaemonSetController:
             )
         used = {f"{name(daemon_set)[:223]}-{digest}" for digest in roster.revisions}
         await self._history.truncate(daemon_set, {name(revision), *used})
-        waits = (step.wait, roster.ripening.wait(self._clock.now()))
-        again = min((seconds for seconds in waits if seconds is not None), default=None)
+        again = soonest(step.wait, roster.ripening.wait(self._clock.now()))
         if failure is not None:
             self.loop.add_after(key, again)
             raise failure

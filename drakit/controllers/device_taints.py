@@ -259,9 +259,7 @@ class DeviceTaintController:
 
     def _forget(self, key: str) -> None:
         waiting = self._waiting.pop(key, None)
-        if waiting is None or waiting.bucket is None or waiting.turn is None:
-            return
-        if waiting.turn > self._clock.monotonic():
+        if waiting is not None and waiting.bucket is not None and (waiting.turn or 0.0) > self._clock.monotonic():
             waiting.bucket.give_back()
 
     async def _evict(self, pod: Plain, eviction: Eviction) -> None:

@@ -23,7 +23,7 @@ from drakit.controllers.job_decisions import Backoff, Counts
 from drakit.controllers.job_groups import JobGroups
 from drakit.controllers.job_indexes import Indexes
 from drakit.controllers.job_pods import Placement, new_pod
-from drakit.controllers.loop import Context, ControlLoop
+from drakit.controllers.loop import Context, ControlLoop, soonest
 from drakit.controllers.objects import (
     Plain,
     condition,
@@ -69,10 +69,8 @@ _WORKERS = 5
 _FIRST_RETRY, _LAST_RETRY = 1.0, 60.0
 _BURST = 500
 _UNCOUNTED_LIMIT = 500
-_MANY, _GATHERED = (
-    50,
-    1.0,
-)  # so many pods that wait for their successors, and the seconds for which pod events then wait
+# So many pods that wait for their successors, and the seconds for which pod events then wait.
+_MANY, _GATHERED = 50, 1.0
 _OURSELVES = "kubernetes.io/job-controller"
 _NOTHING: Mapping[str, Any] = {}
 _REMOVE_FINALIZER: Plain = {"$deleteFromPrimitiveList/finalizers": [JOB_FINALIZER]}
@@ -246,7 +244,7 @@ class JobController:
                 return unsure
             joined = await self._groups.joined(job, has_pods=has_pods)
             failure, wait = await self._manage(joined, counts, backoff)
-            again = min((seconds for seconds in (again, wait) if seconds is not None), default=None)
+            again = soonest(again, wait)
             counts = self._counts(job, succeeded, failed)
         if verdict is None:
             verdict = decisions.complete(job, counts, now)
@@ -531,9 +529,8 @@ class JobController:
         kind = "Complete" if verdict["type"] == "SuccessCriteriaMet" else "Failed"
         end = decisions.job_condition(kind, verdict.get("reason", ""), verdict.get("message", ""), now)
         new["conditions"] = decisions.ensure_condition(list(new.get("conditions") or ()), end)
-        if (
-            spec(job).get("completions") != 0
-        ):  # one that was suspended before its last pod ended has no start; it could not finish
+        if spec(job).get("completions") != 0:
+            # One that was suspended before its last pod ended has no start, and could not finish without.
             new.setdefault("startTime", format_time(now))
         if kind == "Complete":
             new["completionTime"] = format_time(now)

@@ -20,7 +20,7 @@ from drakit.client import Client, EventRecorder, Informer, Informers, WorkQueue
 from drakit.clock import Clock, SystemClock
 from drakit.metrics import Registry
 
-__all__ = ["Context", "ControlLoop", "Reconcile"]
+__all__ = ["Context", "ControlLoop", "Reconcile", "soonest"]
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +54,11 @@ class Context:
         if component not in self.recorders:
             self.recorders[component] = EventRecorder(self.client, component, clock=self.clock)
         return self.recorders[component]
+
+
+def soonest(*waits: float | None) -> float | None:
+    """Of several reasons to look again; None is none."""
+    return min((seconds for seconds in waits if seconds is not None), default=None)
 
 
 class ControlLoop:

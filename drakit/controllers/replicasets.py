@@ -12,7 +12,7 @@ from lightkube.models.apps_v1 import ReplicaSet
 
 from drakit.api.kinds.pod_annotations import deletion_cost
 from drakit.client import resource_of
-from drakit.controllers.loop import Context, ControlLoop
+from drakit.controllers.loop import Context, ControlLoop, soonest
 from drakit.controllers.objects import (
     Plain,
     condition,
@@ -219,8 +219,8 @@ class ReplicaSetController:
         if not deleting(replica_set):
             failure, again = await self._scale(replica_set)
         await self._write_status(as_judged(self._sets, replica_set), exact, roster, failure)
-        waits = (again, roster.waiting.wait(self._clock.now()) if roster is not None else None)
-        again = min((seconds for seconds in waits if seconds is not None), default=None)
+        if roster is not None:
+            again = soonest(again, roster.waiting.wait(self._clock.now()))
         if failure is not None:
             self.loop.add_after(key, again)
             raise failure

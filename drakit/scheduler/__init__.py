@@ -1,7 +1,7 @@
 """The scheduler: a queue of pods, filters and scores over nodes, devices through the allocator, binding in the background.
 
-Read in this order: `pods`, `nodes`, `filters`, `claims`, `extended`, `evicting`, `devices`, `decide` (one decision, pure), `preemption`,
-`groups`, `queue`, `hints`, `tracker`, `binding` (what is written), `scheduler` (the shell around them).
+Read in this order: `pods`, `labels`, `nodes`, `node_affinity`, `filters`, `claims`, `extended`, `evicting`, `devices`, `decide` (one
+decision, pure), `preemption`, `groups`, `queue`, `hints`, `tracker`, `binding` (what is written), `scheduler` (the shell around them).
 """
 
 from drakit.scheduler.scheduler import Scheduler

@@ -57,16 +57,16 @@ class Claims:
     # -- what the API server has
 
     def set(self, claim: ResourceClaim) -> None:
-        key, uid = key_of(claim), uid_of(claim)
+        key, uid, allocation = key_of(claim), uid_of(claim), allocation_of(claim)
         old = self.stored.get(key)
         if old is not None and uid_of(old) != uid:
             self.remove(old)
         self.stored[key] = claim
         self.allocated.set_claim(claim)
-        if self.partitions and (uid not in self.in_flight or allocation_of(claim) is not None):
+        if self.partitions and (uid not in self.in_flight or allocation is not None):
             self.partitions.hold(uid, devices_of(claim))
         self._movable.pop(uid, None)
-        if allocation_of(claim) is not None and is_movable(allocation_of(claim).nodeSelector):
+        if allocation is not None and is_movable(allocation.nodeSelector):
             self._movable[uid] = claim
         if owner := extended_owner(claim):
             self._extended[owner] = claim

@@ -485,12 +485,12 @@ def test_devices_behind_extended_resources_count_once(
     owner["metadata"]["uid"], owner["status"] = "pod-1", {k: v for k, v in status.items() if k != "second"}
     objects = Objects({
         ("resourcequotas", "ns", "q"): quota,
-        ("deviceclasses", "", "gpu"): {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}},
         ("pods", "ns", "p"): owner,
     })  # fmt: skip
     if "second" in status:
         objects.objects["resourceclaims", "ns", "first"] = extended_claim("first")
     usage = QuotaUsage(objects, [("", "pods"), ("resource.k8s.io", "resourceclaims")])
+    usage.apply("resource.k8s.io", "deviceclasses", "", "gpu", {"spec": {"extendedResourceName": "example.com/gpu"}})
     asked = attributes("resource.k8s.io", "resourceclaims", "CREATE", made)
     if not refused:
         ResourceQuota(objects, usage).validate(asked)

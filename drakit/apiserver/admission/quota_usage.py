@@ -149,11 +149,6 @@ class QuotaUsage:
         if plural != "resourceclaims":
             return quotas.usage(group, plural, obj)
         look, namespace = self._lookup, str(obj["metadata"].get("namespace") or "")
-        names = {
-            str(c["metadata"]["name"]): str(c["spec"]["extendedResourceName"])
-            for c in look.list(group, "deviceclasses")
-            if (c.get("spec") or {}).get("extendedResourceName")
-        }
         known = self._namespaces.get(namespace)
 
         def claims() -> Iterable[Plain]:
@@ -162,7 +157,7 @@ class QuotaUsage:
             return known.made_for.get(quotas.made_for(obj), {}).values()
 
         pod = quotas.extended_resource_pod(obj, lambda name: look.get("", "pods", namespace, name), claims)
-        return quotas.usage(group, plural, obj, names, pod)
+        return quotas.usage(group, plural, obj, self._extended, pod)
 
     def total(self, quota: Plain, namespace: str, without: Key | None = None) -> quotas.Usage:
         """What the objects of a namespace use of a quota."""
